@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/node.h"
 #include "bench.h"
 
 #define REPEATS     5u
@@ -31,7 +32,8 @@ struct app {
 	const char *alone_goal, *pair_goal, *region_goal;
 	const char *program;  /* NULL: the name */
 	const char *protocol; /* NULL: the one that is benched */
-	bool two;             /* on 2 nodes alone */
+	bool two;             /* on 2 nodes alone, or with 2 threads of 1 node: */
+	unsigned threads;     /* of a node; 0: 1 */
 };
 
 /* The protocol has to find the placement: the first process writes all data (-f). */
@@ -40,6 +42,37 @@ struct app {
 		.name = "sor", .arguments = {"-n2048", "-i50", "-f"}, .verify = "-t", .pair = 1.3, \
 		.pair_goal = "<= 1.3 x threads", .program = "jump-sor", .protocol = system,        \
 		.two = true,                                                                       \
+	}
+
+/* Programs in the layout of the suite: many small locks, or pages of many writers. */
+#define SUITE(program, size, more, check, ratio, text)                                             \
+	{                                                                                          \
+		.name = program, .arguments = {size, more}, .verify = check, .alone = 1.03,        \
+		.alone_goal = "<= 1.03 x sequential", .pair = ratio,                               \
+		.pair_goal = "<= " text " x threads",                                              \
+	}
+
+/* Beside it, without a limit: what a layout for pages gains. */
+#define PAGED(kernel, size, check)                                                                 \
+	{                                                                                          \
+		.name = kernel "_pages", .arguments = {size, "--layout=pages"}, .verify = check,   \
+		.program = kernel, .two = true,                                                    \
+	}
+
+/* What the hardware alone costs, with a heap and synchronisation of roam's. */
+#define DIRECT(kernel, size, more, check)                                                          \
+	{                                                                                          \
+		.name = kernel "_direct", .arguments = {size, more}, .verify = check, .pair = 1.1, \
+		.pair_goal = "<= 1.1 x threads", .region = 1.03,                                   \
+		.region_goal = "<= 1.03 x threads", .program = kernel, .protocol = "direct",       \
+		.two = true,                                                                       \
+	}
+
+/* One node of two threads takes no fault. */
+#define TEAM(kernel, size, more, check)                                                           \
+	{                                                                                          \
+		.name = kernel, .arguments = {size, more}, .verify = check, .pair = 1.05,          \
+		.pair_goal = "<= 1.05 x threads", .two = true, .threads = 2,                       \
 	}
 
 static const struct app apps[] = {
@@ -85,6 +118,42 @@ static const struct app apps[] = {
 	 .two = false},
 	SOR("jump"),
 	SOR("adapt"),
+	SUITE("lu-nc", "-n1024", "-b16", "-t", 1.4, "1.4"),
+	SUITE("ocean-nc", "-n514", NULL, "-c", 1.15, "1.15"),
+	SUITE("cholesky", "-n24", NULL, "-t", 1.4, "1.4"),
+	SUITE("barnes", "-n32768", NULL, "-t", 2.5, "2.5"),
+	SUITE("fmm", "-n65536", NULL, "-t", 2.5, "2.5"),
+	SUITE("radiosity", "-f0.03", NULL, "-t", 2.5, "2.5"),
+	SUITE("raytrace", "-n256", NULL, "-t", 1.4, "1.4"),
+	SUITE("volrend", "-n256", "-z768", "-t", 1.4, "1.4"),
+	SUITE("water-nsquared", "-n4096", NULL, "-t", 1.15, "1.15"),
+	SUITE("water-spatial", "-n32768", NULL, "-t", 1.15, "1.15"),
+	PAGED("lu-nc", "-n1024", "-t"),
+	PAGED("ocean-nc", "-n514", "-c"),
+	PAGED("barnes", "-n32768", "-t"),
+	PAGED("fmm", "-n65536", "-t"),
+	PAGED("radiosity", "-f0.03", "-t"),
+	PAGED("raytrace", "-n256", "-t"),
+	PAGED("volrend", "-n256", "-t"),
+	PAGED("water-nsquared", "-n4096", "-t"),
+	DIRECT("fft", "-m20", NULL, "-t"),
+	DIRECT("lu", "-n2048", "-b16", "-t"),
+	DIRECT("ocean", "-n1026", NULL, "-c"),
+	DIRECT("radix", "-n8388608", NULL, "-t"),
+	TEAM("fft", "-m20", NULL, "-t"),
+	TEAM("lu", "-n2048", "-b16", "-t"),
+	TEAM("ocean", "-n1026", NULL, "-c"),
+	TEAM("radix", "-n8388608", NULL, "-t"),
+	TEAM("lu-nc", "-n1024", "-b16", "-t"),
+	TEAM("ocean-nc", "-n514", NULL, "-c"),
+	TEAM("cholesky", "-n24", NULL, "-t"),
+	TEAM("barnes", "-n32768", NULL, "-t"),
+	TEAM("fmm", "-n65536", NULL, "-t"),
+	TEAM("radiosity", "-f0.03", NULL, "-t"),
+	TEAM("raytrace", "-n256", NULL, "-t"),
+	TEAM("volrend", "-n256", "-z768", "-t"),
+	TEAM("water-nsquared", "-n4096", NULL, "-t"),
+	TEAM("water-spatial", "-n32768", NULL, "-t"),
 };
 
 static const unsigned procs_list[] = {1, 2, 4};
@@ -141,11 +210,12 @@ struct app_run {
 
 __attribute__((noreturn)) static void run_child(const struct app_run *run, int out)
 {
-	char procs[16];
+	char procs[16], threads[16];
 	char *argv[8];
 	unsigned count = 0;
 
 	snprintf(procs, sizeof(procs), "-p%u", run->procs);
+	snprintf(threads, sizeof(threads), "%u", run->app->threads);
 	argv[count++] = (char *)(uintptr_t)run->path;
 	argv[count++] = procs;
 	for (unsigned i = 0; run->app->arguments[i] != NULL; i++)
@@ -159,6 +229,8 @@ __attribute__((noreturn)) static void run_child(const struct app_run *run, int o
 		setenv("ROAM_FAULT", run->engine, 1);
 		setenv("ROAM_PROTOCOL", run->protocol, 1);
 		setenv("ROAM_PIN", "1", 1);
+		if (run->app->threads > 0)
+			setenv("ROAM_THREADS", threads, 1);
 	}
 	dup2(out, STDOUT_FILENO);
 	execv(run->path, argv);
@@ -236,6 +308,15 @@ static bool app_runs(const struct app *app, unsigned at)
 	return !app->two || procs_list[at] == 2;
 }
 
+/* Where nothing faults one engine stands for all. */
+static unsigned app_kinds(const struct bench *bench, const struct app *app)
+{
+	bool faults = app->threads == 0 &&
+		      !roami_protocol_find(app_protocol(bench, app))->one_heap;
+
+	return faults ? KINDS : 2;
+}
+
 /* What a time is compared with. */
 struct app_limit {
 	double floor_us;
@@ -269,13 +350,16 @@ static void app_row(struct bench *bench, const struct app *app, const char *name
 										  : REPORT_MISSED;
 }
 
-/* Row names live as long as the program. */
+/* Row names live as long as the program: fft_2, or fft_1x2 of one node with two threads. */
 static const char *app_name(const struct app *app, const char *middle, unsigned procs,
 			    const char *end)
 {
-	char *name = NULL;
+	char *name = NULL, nodes[16] = "";
 
-	if (asprintf(&name, "%s%s_%u%s", app->name, middle, procs, end) < 0)
+	if (app->threads > 0)
+		snprintf(nodes, sizeof(nodes), "%ux", procs / app->threads);
+	if (asprintf(&name, "%s%s_%s%u%s", app->name, middle, nodes,
+		     app->threads > 0 ? app->threads : procs, end) < 0)
 		return app->name;
 	return name;
 }
@@ -321,7 +405,8 @@ static void app_rows(struct bench *bench, const struct app *app, struct app_time
 		app_row(bench, app, app_name(app, "_pthread", procs_list[at], "_region"), NULL,
 			times->region[at][0], times->count[at][0], none);
 	}
-	for (unsigned kind = 1; kind < KINDS && bench->engines[kind - 1] != NULL; kind++)
+	for (unsigned kind = 1; kind < app_kinds(bench, app) && bench->engines[kind - 1] != NULL;
+	     kind++)
 		app_engine_rows(bench, app, times, kind);
 }
 
@@ -332,7 +417,7 @@ static void app_turn(struct bench *bench, const struct app *app, const char *dir
 	char path[2 * PATH_MAX];
 
 	for (unsigned at = 0; at < PROCS; at++)
-		for (unsigned kind = 0; kind < KINDS; kind++) {
+		for (unsigned kind = 0; kind < app_kinds(bench, app); kind++) {
 			struct app_run run = {
 				path, app, procs_list[at], NULL, app_protocol(bench, app), verify};
 			unsigned *count = &times->count[at][kind];
@@ -357,6 +442,14 @@ static void app_turn(struct bench *bench, const struct app *app, const char *dir
 		}
 }
 
+static bool app_wanted(const struct bench *bench, const struct app *app)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s%s", app->name, app->threads > 0 ? "_1x2" : "");
+	return bench->only == NULL || strstr(name, bench->only) != NULL;
+}
+
 void bench_apps(struct bench *bench)
 {
 	char directory[PATH_MAX + 64];
@@ -369,7 +462,7 @@ void bench_apps(struct bench *bench)
 		unsigned first = bench->report.count;
 		struct app_times times;
 
-		if ((bench->only != NULL && strstr(apps[i].name, bench->only) == NULL) ||
+		if (!app_wanted(bench, &apps[i]) ||
 		    !bench_has(bench, apps[i].protocol, apps[i].name, true))
 			continue;
 		memset(&times, 0, sizeof(times));

@@ -4,17 +4,26 @@
 The hosts are network namespaces joined by veth, so both have the same CPUs.  Needs root and the
 command ip.  Prints a line for each kernel: medians of the whole run in ms, and the ratio of two hosts
 to one.
+
+--threads: four processes on two hosts as a node of two threads on each, compared with two nodes on
+each: bytes of pages fetched and of diffs, near ones included, datagrams, and time.
 """
 import argparse
 import contextlib
+import json
 import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 KERNELS = {'fft -m24': 2, 'fft -m20': None, 'lu -n2048 -b16': 2, 'ocean -n1026': 2,
            'radix -n8388608': 2}
+# With --threads, and the most that may be moved by nodes of two threads, as a part of what nodes move.
+SHAPED = {'jump-sor -n1024 -i20': .6, 'ocean -n514': .6, 'fft -m20': None, 'lu -n1024 -b16': None,
+          'radix -n1048576': None}
+PAGE = 4096
 
 
 def ip(*words):
@@ -64,18 +73,58 @@ def compared(kernel, args, names):
     return [statistics.median(column) for column in zip(*times)]
 
 
+def moved(shape, command, args, names):
+    """A run's bytes moved, datagrams sent and ms."""
+    with tempfile.TemporaryDirectory() as work:
+        stats = os.path.join(work, 'stats.json')
+        ms = took(['ip', 'netns', 'exec', names[0], os.path.join(args.build, 'tools', 'roam'), 'run', *shape, *command],
+                  {'ROAM_RSH': 'ip netns exec', 'ROAM_STATS': stats})
+        with open(stats, encoding='utf-8') as file:
+            counters = {name: sum(values) for name, values in json.load(file)['counters'].items()}
+    return (counters.get('fetches', 0) * PAGE + counters.get('diff_bytes', 0), counters['datagrams_sent'], ms)
+
+
+def shaped(kernel, args, names):
+    """Medians of the two shapes."""
+    program, *options = kernel.split()
+    command = [os.path.join(args.build, 'apps', program), '-p4', *options]
+    shapes = {'threads': ['-n', '2', '-H', ','.join(names[1:]), '--threads', '2'],
+              'nodes': ['-n', '4', '-H', ','.join(f'{name}:2' for name in names[1:])]}
+    runs = [{shape: moved(words, command, args, names) for shape, words in shapes.items()}
+            for _ in range(args.runs)]
+    return {shape: [statistics.median(column) for column in zip(*(run[shape] for run in runs))]
+            for shape in shapes}
+
+
+def shapes(args, names):
+    print(f'{"4 processes":22} {"moved, MiB":>17} {"ratio":>6} {"limit":>6} {"datagrams":>15} {"ms":>12}', flush=True)
+    print(f'{"":22} {"2 x 2":>8} {"4 x 1":>8} {"":6} {"":6} {"2 x 2":>7} {"4 x 1":>7} {"2 x 2":>6} {"4 x 1":>5}',
+          flush=True)
+    for kernel, limit in SHAPED.items():
+        if args.kernels and not kernel.startswith(tuple(args.kernels)):
+            continue
+        both = shaped(kernel, args, names)
+        (team, team_sent, team_ms), (node, node_sent, node_ms) = both['threads'], both['nodes']
+        print(f'{kernel:22} {team / 2**20:8.1f} {node / 2**20:8.1f} {team / node:6.2f} {limit or "-":>6} '
+              f'{team_sent:7.0f} {node_sent:7.0f} {team_ms:6.0f} {node_ms:5.0f}', flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--build', default='build', help='a release build [build]')
     parser.add_argument('--runs', type=int, default=5, help='of each [5]')
     parser.add_argument('--mtu', default='1500', help='of the link between the hosts [1500]')
+    parser.add_argument('--threads', action='store_true', help='threads in nodes, and nodes')
     parser.add_argument('kernels', nargs='*', help='those whose names begin so [all]')
     args = parser.parse_args()
     args.build = os.path.abspath(args.build)
     if os.geteuid() != 0:
         sys.exit('bench/hosts.py: network namespaces are for root')
     with hosts(args.mtu) as names:
+        if args.threads:
+            shapes(args, names)
+            return
         print(f'{"kernel":20} {"hosts":>8} {"one host":>8} {"ratio":>6}  limit', flush=True)
         for kernel, limit in KERNELS.items():
             if args.kernels and not kernel.startswith(tuple(args.kernels)):

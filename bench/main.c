@@ -85,7 +85,7 @@ static int usage(FILE *to)
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
 	fprintf(to,
-		"  %-8s all of them, in less than 10 minutes\n\n"
+		"  %-8s all of them, in about half an hour, of which apps takes two thirds\n\n"
 		"Every time is printed with its floor: what the kernel or a bare copy takes for\n"
 		"the same work, measured in turn.  Times are in microseconds; msgs and calls:\n"
 		"messages and system calls of the measured node for one operation.\n"

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define REPORT_ROWS_MAX 256
+#define REPORT_ROWS_MAX 1024
 
 enum report_met { REPORT_ONLY, REPORT_MET, REPORT_MISSED };
 

@@ -2,6 +2,7 @@
 """Checks what the documents say against the tree; run in its root.  Prints what is wrong.
 
 - the first C block of README.md is docs/example.c, and compiles as that
+- every C block of docs/porting.md is in docs/porting_traps.c
 - every relative link, and every path in backquotes that begins with a folder of this tree, exists
 - every ROAM_ variable named in the documents is an option, a test's variable, or in a header
 """
@@ -50,6 +51,10 @@ def check():
                 yield f'{name}: {shown} does not exist'
         for variable in sorted(set(VARIABLE.findall(text)) - known):
             yield f'{name}: {variable} is not known to the code'
+    traps = read('docs/porting_traps.c')
+    for piece in re.findall(r'^```c\n(.*?)^```', read('docs/porting.md'), re.MULTILINE | re.DOTALL):
+        if piece not in traps:
+            yield f'docs/porting.md: not in docs/porting_traps.c: {piece.splitlines()[0].strip()}'
     block = re.search(r'^```c\n(.*?)^```', read('README.md'), re.MULTILINE | re.DOTALL)
     if block is None or block.group(1) != read('docs/example.c'):
         yield 'README.md: the first program is not docs/example.c'

@@ -553,6 +553,7 @@ const struct roam_protocol roami_protocol_adapt = {
 	.name = "adapt",
 	.paper = "finds each page's home by itself; after hlrc, JUMP and Munin",
 	.model = ROAM_MODEL_RC,
+	.checks_races = true,
 	.writes = ROAM_WRITES_DIFF,
 	.closes_homes = true,
 	.homes = ROAM_HOMES_TAKEN,

@@ -27,6 +27,9 @@
  *   6.7).
  * - Pages written in every interval stay writable and are compared at each release (rule 1.6):
  *   invisible here.
+ * - A copy that this node writes in every interval is not dropped at an acquire: what the home has
+ *   that its twin has not is patched in, and it stays open (home_refresh.c).  A write opens the
+ *   pages behind it, too, if as many before it are open for writing (home_run.c).
  * - Homes are claimed by the first node that touches the page after CREATE.
  */
 #include "home.h"
@@ -47,6 +50,7 @@ static void hlrc_release(struct roami_node *node, const struct roam_sync *sync,
 static void hlrc_acquire(struct roami_node *node, const struct roam_sync *sync,
 			 const struct roam_notice *notices, size_t count)
 {
+	home_refresh(node, notices, count);
 	home_invalidate(node, sync, notices, count, home_flush);
 }
 
@@ -60,6 +64,7 @@ const struct roam_protocol roami_protocol_hlrc = {
 	.page_size = sizeof(struct home_page),
 	.states = home_states,
 	.read_fault = hlrc_read_fault,
+	.write_fault = home_write_row,
 	.provisional = home_claim_provisional,
 	.ahead = home_ahead,
 	.release = hlrc_release,

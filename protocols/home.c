@@ -109,8 +109,10 @@ static bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
 		return false;
 	if (roami_page_state(node, page) == HOME_INVALID) {
 		*home_p = roami_home_lookup(node, page);
-		if (*home_p != ROAM_NOBODY && *home_p != roami_me(node))
+		if (*home_p != ROAM_NOBODY && *home_p != roami_me(node)) {
+			home_expect(node, page);
 			return true;
+		}
 	}
 	roami_page_done(node, page);
 	return false;
@@ -212,8 +214,10 @@ static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned hom
 	if (page >= roami_pages(node) || !roami_page_again(node, page, home) ||
 	    !roami_page_try(node, page))
 		return false;
-	if (roami_page_ours(node, page) && roami_page_state(node, page) == HOME_INVALID)
+	if (roami_page_ours(node, page) && roami_page_state(node, page) == HOME_INVALID) {
+		home_expect(node, page);
 		return true;
+	}
 	roami_page_done(node, page);
 	return false;
 }
@@ -246,6 +250,7 @@ void home_read_fault(struct roami_node *node, uint32_t page)
 	roami_contract(roami_page_state(node, page) == HOME_INVALID);
 	if (home_mine(node, page, &home))
 		return;
+	home_expect(node, page);
 	row = roami_page_in_row(node, page, home);
 	list[0] = (struct roam_fetch_one){.page = page, .home = home};
 	roami_page_asked(node, page);
@@ -486,11 +491,8 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 
 /* ------------------------------------------------------------------------------------- acquire */
 
-/*
- * Notes the version that a notice asks for; returns whether a copy that is too old is here.  A
- * fetch under way checks the version itself.
- */
-static bool home_needs(struct roami_node *node, const struct roam_notice *notice)
+/* A fetch under way checks the version itself. */
+bool home_needs(struct roami_node *node, const struct roam_notice *notice)
 {
 	struct home_page *data = home_page(node, notice->page);
 	bool stale;

@@ -136,6 +136,11 @@ typedef bool home_fits_fn(struct roami_node *node, uint32_t page);
 void home_write_run(struct roami_node *node, uint32_t page, home_fits_fn *fits);
 
 /*
+ * home_write_run for a copy: with those behind it.
+ */
+void home_write_row(struct roami_node *node, uint32_t page);
+
+/*
  * Gives notice of own pages that other nodes fetched since the last call, and protects them: they
  * may have been written unseen (rule 6.7).
  */
@@ -165,6 +170,22 @@ typedef void home_flush_fn(struct roami_node *node, const struct roam_sync *sync
 			   struct roam_dirty *dirty, size_t count);
 void home_invalidate(struct roami_node *node, const struct roam_sync *sync,
 		     const struct roam_notice *notices, size_t count, home_flush_fn *flush);
+
+/*
+ * Copies that the notices make too old, but that this node writes in every interval, are brought up
+ * to date in place, and stay open: what the home has that the twin has not is patched in.
+ */
+void home_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count);
+
+/* Notes the version that a notice asks for; returns whether a copy that is too old is here. */
+bool home_needs(struct roami_node *node, const struct roam_notice *notice);
+
+/* The pending page is about to be fetched. */
+static inline void home_expect(struct roami_node *node, uint32_t page)
+{
+	if (roami_model(node) == ROAM_MODEL_RC)
+		roami_page_expect(node, page);
+}
 
 bool home_evict(struct roami_node *node, uint32_t page);
 

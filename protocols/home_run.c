@@ -1,4 +1,4 @@
-/* Own pages that are written in a row open together. */
+/* Pages that are written in a row open together: own ones, or copies. */
 #include "home.h"
 
 #define RUN_MAX 31u
@@ -16,12 +16,24 @@ static bool run_next(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 	return false;
 }
 
+/* An own page has no twin to tell whether it was written: other nodes would be told that it was. */
+static bool row_fits(struct roami_node *node, uint32_t page)
+{
+	return roami_page_state(node, page) == HOME_COPY;
+}
+
+void home_write_row(struct roami_node *node, uint32_t page)
+{
+	/* Its write fault tells the race detector which code writes a page. */
+	if (row_fits(node, page) && !roami_checks_races(node))
+		home_write_run(node, page, row_fits);
+}
+
 void home_write_run(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 {
 	uint32_t run = roami_page_row(node, page, RUN_MAX), more = 0;
 
 	roami_contract_pending(node, page);
-	roami_contract(roami_page_is_home(node, page));
 	while (more < run && run_next(node, page + more + 1, fits))
 		more++;
 	if (more > 0)

@@ -72,5 +72,6 @@ const struct roam_protocol roami_protocol_jiajia1_rc = {
 	.name = "jiajia1-rc",
 	.paper = "home-based, notices as under RC; after Hu, Shi and Tang 1998",
 	.model = ROAM_MODEL_RC,
+	.checks_races = true,
 	JIAJIA1_FIELDS,
 };

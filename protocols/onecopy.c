@@ -84,6 +84,13 @@ static void onecopy_get(struct roami_node *node, uint32_t page)
 	roami_page_open(node, page, 1, ROAM_WRITE);
 }
 
+/* What is here stays as it is: most pages of a large block may never have been touched. */
+static void onecopy_collect(struct roami_node *node, uint32_t page)
+{
+	if (!onecopy_is_here(node, page))
+		onecopy_get(node, page);
+}
+
 static void onecopy_want(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = roami_request_page(node, request, sizeof(page));
@@ -152,6 +159,6 @@ const struct roam_protocol roami_protocol_onecopy = {
 	.messages = onecopy_messages,
 	.read_fault = onecopy_get,
 	.write_fault = onecopy_get,
-	.collect = onecopy_get,
+	.collect = onecopy_collect,
 	.check = onecopy_check,
 };

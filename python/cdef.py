@@ -13,7 +13,10 @@ HEADERS = os.path.join(os.path.dirname(HERE), 'include', 'roam')
 MADE = os.path.join(HERE, 'roam', '_cdef.py')
 # Of roam.h, beside the errors.
 FUNCTIONS = ('roam_strerror', 'roam_version', 'roam_start', 'roam_finish', 'roam_node',
-             'roam_nodes', 'roam_barrier_all', 'roam_thread_init', 'roam_thread_fini')
+             'roam_nodes', 'roam_barrier_all', 'roam_thread_init', 'roam_thread_fini',
+             'roam_alloc', 'roam_free', 'roam_errno', 'roam_touch', 'roam_lock', 'roam_trylock',
+             'roam_lock_until', 'roam_unlock', 'roam_reduce', 'roam_clock_us')
+ENUMS = ('roam_access', 'roam_type', 'roam_op')
 
 
 def header(name):
@@ -32,6 +35,10 @@ def function(text, name):
     return found.group(0)
 
 
+def enum(text, name):
+    return re.search(rf'^enum {name} {{[^}}]*}};', text, re.MULTILINE).group(0)
+
+
 def declarations(text):
     """All but what the preprocessor reads; numbers and literals cffi cannot are left to Python."""
     text = re.sub(r'extern "C" \{|^\}$', '', text, flags=re.MULTILINE)
@@ -46,7 +53,7 @@ def numbers(text):
 
 def made():
     roam, pastset = header('roam.h'), header('pastset.h')
-    parts = [errors(roam), *(function(roam, name) for name in FUNCTIONS), declarations(pastset)]
+    parts = [errors(roam), *(enum(roam, name) for name in ENUMS), *(function(roam, name) for name in FUNCTIONS), declarations(pastset)]
     lines = '\n'.join(parts).replace('\t', '    ')
     version = '.'.join(re.findall(r'#define ROAM_VERSION_\w+ (\d+)', roam))
     return (f'"""Made by cdef.py from the C headers."""\n\nVERSION = {version!r}\n'

@@ -89,32 +89,34 @@ static int tool_bench(int argc, char **argv)
 }
 
 /*
- * The comparison is in Python.  Debian's Python is tried first, because it finds Debian's packages,
- * whatever the user's PATH is.
+ * Runs a command that is written in Python, `compare/NAME.py`.  Debian's Python is tried first,
+ * because it finds Debian's packages, whatever the user's PATH is.
  */
-static int tool_compare(int argc, char **argv)
+static int tool_python(int argc, char **argv)
 {
-	char path[PATH_MAX + 64], self[PATH_MAX], debian[] = "/usr/bin/python3", any[] = "python3";
+	char path[PATH_MAX + 64], self[PATH_MAX], file[64], debian[] = "/usr/bin/python3";
+	char any[] = "python3", plain[] = "-B", roam[] = "--roam";
 	char **args = calloc((size_t)argc + 5, sizeof(*args));
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	if (args == NULL || length < 0 || !program_find("compare/compare.py", path, sizeof(path))) {
-		tool_say("compare: cannot find compare/compare.py beside this program or in "
-			 "../libexec/roam");
+	snprintf(file, sizeof(file), "compare/%s.py", argv[0]);
+	if (args == NULL || length < 0 || !program_find(file, path, sizeof(path))) {
+		tool_say("%s: cannot find %s beside this program or in ../libexec/roam", argv[0],
+			 file);
 		free(args);
 		return TOOL_NOT_FOUND;
 	}
 	self[length] = '\0';
 	args[0] = debian; /* the full path: Python finds its packages by it */
-	args[1] = (char[]){"-B"};
+	args[1] = plain;
 	args[2] = path;
-	args[3] = (char[]){"--roam"};
+	args[3] = roam;
 	args[4] = self;
 	memcpy(&args[5], &argv[1], (size_t)(argc - 1) * sizeof(*args));
 	execv(debian, args);
 	args[0] = any;
 	execvp(any, args);
-	tool_say("compare needs python3: %s (apt-get install python3)", strerror(errno));
+	tool_say("%s needs python3: %s (apt-get install python3)", argv[0], strerror(errno));
 	free(args);
 	return TOOL_NOT_FOUND;
 }
@@ -130,8 +132,10 @@ static const struct command commands[] = {
 	 "prints what every thread of a running job waits for; PID: a node, or its launcher"},
 	{"bench", tool_bench, "bench NAME [OPTION]...",
 	 "measures; `roam bench help` lists the names"},
-	{"compare", tool_compare, "compare [OPTION]... PROGRAM [ARGUMENT]...",
+	{"compare", tool_python, "compare [OPTION]... PROGRAM [ARGUMENT]...",
 	 "runs a program under each protocol and shows what it cost; `roam compare --help`"},
+	{"doctor", tool_python, "doctor [OPTION]... PROGRAM [ARGUMENT]...",
+	 "runs a program under several models, says what is wrong with it; `roam doctor --help`"},
 	{"past", tool_past, "past serve|top ADDRESS [OPTION]...",
 	 "hosts PastSet elements for programs that attach, or shows them; `roam past --help`"},
 	{"help", tool_help, "help", "prints this list"},

@@ -33,6 +33,7 @@
 #define TERM_NS     (1000 * MS) /* from SIGTERM to SIGKILL */
 #define STOP_S      5u          /* from a signal passed on to SIGKILL */
 #define LOOK_MS     100 /* how often to look whether others wait for a node that never joined */
+#define THREADS_MAX 256u /* of a node: ROAM_THREADS */
 #define TIMEOUT_MAX 1000000u   /* seconds */
 #define DRAIN_NS    (200 * MS) /* for output of ended nodes, if something holds their pipes open */
 
@@ -73,6 +74,8 @@ static int run_usage(FILE *to)
 		"  -n, --nodes NODES    the number of nodes, 1 to %d\n"
 		"  -H, --hosts HOSTS    the hosts: a,b:4,n[01-03]:2; :N: the number of nodes\n"
 		"  -f, --hostfile FILE  a file of hosts, one per line\n"
+		"      --threads T      T threads in each node, for programs that create N x T\n"
+		"                       processes; auto: as many as a host has processors\n"
 		"  -t, --tag            mark each line of output with its node: \"[2] ...\"\n"
 		"  -T, --timeout S      end the job after S seconds, with status %d\n"
 		"      --gdb NODE       run this node under gdb: at the terminal; without one, or "
@@ -155,6 +158,7 @@ static bool run_parse_nodes(const char *text, unsigned *nodes_p)
 static int run_parse(struct run *run, int argc, char **argv)
 {
 	static const struct option longs[] = {{"nodes", required_argument, NULL, 'n'},
+					      {"threads", required_argument, NULL, 'm'},
 					      {"tag", no_argument, NULL, 't'},
 					      {"hosts", required_argument, NULL, 'H'},
 					      {"hostfile", required_argument, NULL, 'f'},
@@ -163,7 +167,7 @@ static int run_parse(struct run *run, int argc, char **argv)
 					      {"report-bindings", no_argument, NULL, 'b'},
 					      {"help", no_argument, NULL, 'h'},
 					      {NULL, 0, NULL, 0}};
-	unsigned node;
+	unsigned node, threads;
 	int option;
 
 	opterr = 0;
@@ -177,6 +181,12 @@ static int run_parse(struct run *run, int argc, char **argv)
 		case 'f':
 			if (!run_parse_hosts(run, option, optarg))
 				return TOOL_USAGE;
+			break;
+		case 'm':
+			if (strcmp(optarg, "auto") != 0 &&
+			    !run_parse_number("--threads", optarg, 1, THREADS_MAX, &threads))
+				return TOOL_USAGE;
+			setenv("ROAM_THREADS", optarg, 1);
 			break;
 		case 't':
 			run->tag = true;
@@ -240,11 +250,16 @@ static bool run_options(const struct run *run, struct roami_options *options)
  * A transport that the user names serves all nodes, so it must reach other hosts.  *share_p: nodes
  * of one host share memory.
  */
-static bool run_far_options(const struct roami_options *options, bool *share_p)
+static bool run_far_options(const struct run *run, const struct roami_options *options,
+			    bool *share_p)
 {
 	const char *named = options->transport;
-	char reach[160];
+	char reach[160], why[240];
 
+	if (run->hosts.count > 1 && !roami_boot_apart(options, why, sizeof(why))) {
+		tool_say("run: %s", why);
+		return false;
+	}
 	*share_p = !roami_transports_named(named);
 	if (*share_p || (roami_transport_find(named)->caps & ROAM_CAP_HOSTS) != 0)
 		return true;
@@ -627,7 +642,7 @@ static int run_across(struct run *run, struct roami_options *options)
 			      .gdb = run->gdb,
 			      .timeout = run->timeout};
 
-	return run_far_options(options, &job.share) ? tool_far(&job, options) : TOOL_USAGE;
+	return run_far_options(run, options, &job.share) ? tool_far(&job, options) : TOOL_USAGE;
 }
 
 int tool_run(int argc, char **argv)

@@ -96,6 +96,8 @@ def configure(build):
     if os.path.exists(stamp) and os.path.exists(os.path.join(where, 'build.ninja')):
         with open(stamp, encoding='utf-8') as file:
             if json.load(file) == [compiler, options]:
+                # Tests that have come since are in its lists from now on.
+                run_logged(['ninja', '-C', where, 'build.ninja'], f'configuring {build}')
                 return
     shutil.rmtree(where, ignore_errors=True)
     run_logged(['meson', 'setup', *options, where, ROOT], f'configuring {build}',
@@ -357,6 +359,9 @@ def night_processes(where, seed):
     multi = os.path.join(ROOT, 'tests', 'multi')
     yield [sys.executable, os.path.join(multi, 'random_run.py'), '--seeds', f'{seed}..{seed + 3}'], env
     yield [sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--seeds', f'{seed}..{seed + 4}'], env
+    # A seed is 200 more than that of the round before: rounds go through the whole product.
+    yield ([sys.executable, os.path.join(multi, 'kernels_cover.py'), '--product', str(seed // 200 * 40),
+            '--seeds', f'{seed}..{seed}'], env)
     yield ([sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--product', '--seeds', f'{seed}..{seed}'],
            env)
     fuzz = os.path.join(ROOT, 'tests', 'fuzz')

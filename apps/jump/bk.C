@@ -27,7 +27,7 @@ static struct totals *totals;
 static uint32_t *keys;	 /* shared, as they come */
 static uint32_t *sorted; /* shared, bucket after bucket */
 
-static void set_up(void)
+static void allocate(void)
 {
 	totals = (struct totals *)G_MALLOC(sizeof(*totals))
 	memset(totals, 0, sizeof(*totals));
@@ -41,7 +41,7 @@ static uint32_t key_at(long i)
 	return (uint32_t)noise(i);
 }
 
-static void fill(long id)
+static void fill_part(long id)
 {
 	long i;
 
@@ -127,9 +127,9 @@ static void work(long id)
 	for (i = first_of(n, id); i < first_of(n, id + 1); i++)
 		count[bucket_of(keys[i])]++;
 	reserve(id, count, place);
-	BARRIER(shared->barrier, procs)
+	BARRIER(common->barrier, procs)
 	distribute(id, place);
-	BARRIER(shared->barrier, procs)
+	BARRIER(common->barrier, procs)
 	sort_buckets(id);
 	free(count);
 }

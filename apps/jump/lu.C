@@ -23,7 +23,7 @@ include(kernel.H)
 static double *matrix;	  /* shared, row by row: first A, then L below the diagonal, and U */
 static double *deviation; /* shared: the largest of an element of L U from that of A */
 
-static void set_up(void)
+static void allocate(void)
 {
 	matrix = (double *)G_MALLOC((size_t)(n * n) * sizeof(*matrix))
 	deviation = (double *)G_MALLOC(sizeof(*deviation))
@@ -33,11 +33,11 @@ static void set_up(void)
 /* Noise, and a diagonal heavy enough to need no pivoting. */
 static double element(long row, long col)
 {
-	return (double)(noise(row * n + col) >> 11) * 0x1p-53 - 0.5 +
+	return uniform(row * n + col) - 0.5 +
 	    (row == col ? (double)n : 0.0);
 }
 
-static void fill(long id)
+static void fill_part(long id)
 {
 	long i, j;
 
@@ -106,9 +106,9 @@ static void work(long id)
 	for (k = 0; k < n - 1; k++) {
 		for (i = k + 1 + (id + procs - (k + 1) % procs) % procs; i < n; i += procs)
 			eliminate(&matrix[i * n], k);
-		BARRIER(shared->barrier, procs)
+		BARRIER(common->barrier, procs)
 	}
-	if (test && id == 0)
+	if (wanted.check && id == 0)
 		check();
 }
 

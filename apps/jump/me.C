@@ -15,7 +15,7 @@ include(kernel.H)
 
 static uint32_t *keys[2]; /* shared: each stage merges from one to the other */
 
-static void set_up(void)
+static void allocate(void)
 {
 	keys[0] = (uint32_t *)G_MALLOC((size_t)n * sizeof(uint32_t))
 	keys[1] = (uint32_t *)G_MALLOC((size_t)n * sizeof(uint32_t))
@@ -27,7 +27,7 @@ static uint32_t step(long i)
 	return (uint32_t)(noise(i) % 1000);
 }
 
-static void fill(long id)
+static void fill_part(long id)
 {
 	uint32_t key = 0;
 	long i;
@@ -66,7 +66,7 @@ static void work(long id)
 		/* A list without a partner is only copied. */
 		if (id % (2 * width) == 0)
 			merge(&to[a], &from[a], &from[b], &from[b], &from[end]);
-		BARRIER(shared->barrier, procs)
+		BARRIER(common->barrier, procs)
 	}
 }
 

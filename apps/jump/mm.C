@@ -39,7 +39,7 @@ static double q_element(long row, long col)
 	return (double)(noise(n * n + row * n + col) % 100);
 }
 
-static void set_up(void)
+static void allocate(void)
 {
 	const size_t bytes = (size_t)(n * n) * sizeof(double);
 
@@ -50,7 +50,7 @@ static void set_up(void)
 	result = (double *)G_MALLOC(bytes)
 }
 
-static void fill(long id)
+static void fill_part(long id)
 {
 	const long first = first_of(n, id), width = first_of(n, id + 1) - first;
 	double *p_panel = &p[n * first], *q_panel = &q[n * first];

@@ -22,7 +22,7 @@ include(kernel.H)
 static uint32_t *keys[2];	   /* shared: each stage moves the keys from one to the other */
 static uint32_t (*counts)[DIGITS]; /* shared: of each process */
 
-static void set_up(void)
+static void allocate(void)
 {
 	keys[0] = (uint32_t *)G_MALLOC((size_t)n * sizeof(uint32_t))
 	keys[1] = (uint32_t *)G_MALLOC((size_t)n * sizeof(uint32_t))
@@ -34,7 +34,7 @@ static uint32_t key_at(long i)
 	return (uint32_t)noise(i);
 }
 
-static void fill(long id)
+static void fill_part(long id)
 {
 	long i;
 
@@ -74,11 +74,11 @@ static void sort_digit(long id, long stage)
 	for (i = first_of(n, id); i < first_of(n, id + 1); i++)
 		count[digit(from[i], stage)]++;
 	memcpy(counts[id], count, sizeof(count));
-	BARRIER(shared->barrier, procs)
+	BARRIER(common->barrier, procs)
 	find_places(id, place);
 	for (i = first_of(n, id); i < first_of(n, id + 1); i++)
 		to[place[digit(from[i], stage)]++] = from[i];
-	BARRIER(shared->barrier, procs)
+	BARRIER(common->barrier, procs)
 }
 
 static void work(long id)

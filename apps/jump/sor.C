@@ -25,7 +25,7 @@ struct grid {
 
 static struct grid grid; /* private pointers to shared matrices */
 
-static void set_up(void)
+static void allocate(void)
 {
 	grid.red = (float *)G_MALLOC((size_t)(n * n) * sizeof(float))
 	grid.black = (float *)G_MALLOC((size_t)(n * n) * sizeof(float))
@@ -41,7 +41,7 @@ static void fill_rows(struct grid to, long first, long end)
 	}
 }
 
-static void fill(long id)
+static void fill_part(long id)
 {
 	fill_rows(grid, first_of(n, id), first_of(n, id + 1));
 }
@@ -78,9 +78,9 @@ static void work(long id)
 
 	for (round = 0; round < rounds; round++) {
 		relax(grid.red, grid.black, first, end, 0);
-		BARRIER(shared->barrier, procs)
+		BARRIER(common->barrier, procs)
 		relax(grid.black, grid.red, first, end, 1);
-		BARRIER(shared->barrier, procs)
+		BARRIER(common->barrier, procs)
 	}
 }
 

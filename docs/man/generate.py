@@ -148,6 +148,7 @@ def print_text(text):
 
 def print_code(code):
     code = re.sub(r'^#(if|ifdef|ifndef|else|endif|undef|include|define ROAM_ROAM_H|define ROAM_ERR_ENUM).*\n', '', code, flags=re.MULTILINE)
+    code = re.sub(r'^#define ROAM_SHARED .*\\\n(.*\\\n)*.*\n', 'ROAM_SHARED\n', code, flags=re.MULTILINE)
     code = re.sub(r'^(extern "C" \{|\}$)\n', '', code, flags=re.MULTILINE)
     if code.strip():
         print('.PP\n.nf\n.ft B\n' + roff(code.strip('\n')) + '\n.ft R\n.fi')

@@ -14,6 +14,11 @@ define(<|roam_macro|>, <|roam_macro_as(<|$1|>, <|$2|>, <|$|>)|>)
 define(<|roam_macro_as|>, <|define(<|roam_$1|>, <|$2|>)define(<|$1|>,
 <|ifelse($3#, 0, <|<|$1|>|>, <|roam_$1($3@)|>)|>)|>)
 
+# roam_ignored(NAME): NAME(...) does nothing.  roam_mark(NAME): nor does the bare word.
+define(<|roam_ignored|>, <|roam_macro(<|$1|>, <|{ }|>)|>)
+define(<|roam_mark|>, <|roam_mark_as(<|$1|>, <|$|>)|>)
+define(<|roam_mark_as|>, <|define(<|$1|>, <|ifelse($2#, 0, <||>, <|{ }|>)|>)|>)
+
 # roam_must(call, NAME): a statement that checks the call's errno value.
 # roam_call(NAME, call): NAME(...) becomes that statement.
 define(<|roam_must|>, <|{ parmacs_must($1, "$2", __FILE__, __LINE__); }|>)
@@ -46,6 +51,8 @@ define(<|EXTERN_ENV|>, <|
 #ifndef PAGE_SIZE
 #define PAGE_SIZE 4096
 #endif
+
+#define ROAM_SHARED
 
 #define PARMACS_THREADS_MAX 1024
 #define PARMACS_MASK_WORDS 64
@@ -262,6 +269,99 @@ PARMACS_INLINE long parmacs_gs_get(void *subscripts_, long last_, long threads_)
 		parmacs_barrier(&gs_->barrier.count, &gs_->barrier.turn, (unsigned)threads_);
 	return subscript_;
 }
+
+PARMACS_INLINE int parmacs_nlock_init(void *mutex_)
+{
+	pthread_mutexattr_t nested_;
+	int err_ = pthread_mutexattr_init(&nested_);
+
+	if (err_ == 0)
+		err_ = pthread_mutexattr_settype(&nested_, PTHREAD_MUTEX_RECURSIVE_NP);
+	if (err_ == 0)
+		err_ = pthread_mutex_init((pthread_mutex_t *)mutex_, &nested_);
+	pthread_mutexattr_destroy(&nested_);
+	return err_;
+}
+
+struct parmacs_queue {
+	roam_cond woken;
+	long last;
+	long first;
+};
+
+struct parmacs_mon {
+	roam_mutex lock;
+	roam_cond entry;
+	long handed;
+	long queues;
+	struct parmacs_queue *queue;
+};
+
+PARMACS_INLINE int parmacs_mon_init(void *monitor_, long queues_)
+{
+	struct parmacs_mon *m_ = (struct parmacs_mon *)monitor_;
+	int err_ = pthread_mutex_init(roam_mutex_of(m_->lock), NULL);
+	long i_;
+
+	m_->handed = 0;
+	m_->queues = queues_ > 0 ? queues_ : 1;
+	m_->queue = (struct parmacs_queue *)calloc((size_t)m_->queues, sizeof(*m_->queue));
+	if (m_->queue == NULL)
+		return ENOMEM;
+	if (err_ == 0)
+		err_ = pthread_cond_init(roam_cond_of(m_->entry), NULL);
+	for (i_ = 0; i_ < m_->queues && err_ == 0; i_++)
+		err_ = pthread_cond_init(roam_cond_of(m_->queue[i_].woken), NULL);
+	return err_;
+}
+
+PARMACS_INLINE int parmacs_mon_enter(void *monitor_)
+{
+	struct parmacs_mon *m_ = (struct parmacs_mon *)monitor_;
+	int err_ = pthread_mutex_lock(roam_mutex_of(m_->lock));
+
+	while (err_ == 0 && m_->handed)
+		err_ = pthread_cond_wait(roam_cond_of(m_->entry), roam_mutex_of(m_->lock));
+	return err_;
+}
+
+PARMACS_INLINE int parmacs_mon_exit(void *monitor_)
+{
+	return pthread_mutex_unlock(roam_mutex_of(((struct parmacs_mon *)monitor_)->lock));
+}
+
+PARMACS_INLINE int parmacs_mon_delay(void *monitor_, long queue_)
+{
+	struct parmacs_mon *m_ = (struct parmacs_mon *)monitor_;
+	struct parmacs_queue *q_;
+	int err_ = queue_ < 0 || queue_ >= m_->queues ? EINVAL : 0;
+	long turn_;
+
+	if (err_ != 0)
+		return err_;
+	q_ = &m_->queue[queue_];
+	turn_ = q_->last++;
+	while (err_ == 0 && q_->first <= turn_)
+		err_ = pthread_cond_wait(roam_cond_of(q_->woken), roam_mutex_of(m_->lock));
+	m_->handed = 0;
+	return err_ == 0 ? pthread_cond_broadcast(roam_cond_of(m_->entry)) : err_;
+}
+
+PARMACS_INLINE int parmacs_mon_continue(void *monitor_, long queue_)
+{
+	struct parmacs_mon *m_ = (struct parmacs_mon *)monitor_;
+	struct parmacs_queue *q_;
+
+	if (queue_ < 0 || queue_ >= m_->queues)
+		return EINVAL;
+	q_ = &m_->queue[queue_];
+	if (q_->first < q_->last) {
+		q_->first++;
+		m_->handed = 1;
+		pthread_cond_broadcast(roam_cond_of(q_->woken));
+	}
+	return pthread_mutex_unlock(roam_mutex_of(m_->lock));
+}
 #endif
 |>)
 define(<|MAIN_ENV|>, <|EXTERN_ENV
@@ -284,12 +384,15 @@ roam_macro(<|GET_PID|>, <|{ ($1) = (int)syscall(SYS_gettid); }|>)
 
 # ------------------------------------------------------------------------------------------ memory
 
-roam_macro(<|G_MALLOC|>, <|parmacs_alloc((size_t)($1), "G_MALLOC", __FILE__, __LINE__);|>)
-roam_macro(<|NU_MALLOC|>, <|parmacs_alloc((size_t)($1), "NU_MALLOC", __FILE__, __LINE__);|>)
+define(<|roam_alloc|>, <|parmacs_alloc((size_t)($1), "$2", __FILE__, __LINE__)|>)
+roam_macro(<|G_MALLOC|>, <|roam_alloc(<|$1|>, <|G_MALLOC|>);|>)
+roam_macro(<|NU_MALLOC|>, <|roam_alloc(<|$1|>, <|NU_MALLOC|>);|>)
+roam_macro(<|G_MALLOC_F|>, <|roam_alloc(<|$1|>, <|G_MALLOC_F|>)|>)
+roam_macro(<|NU_MALLOC_F|>, <|roam_alloc(<|$1|>, <|NU_MALLOC_F|>)|>)
 roam_macro(<|G_FREE|>, <|{ free((void *)($1)); }|>)
 roam_macro(<|NU_FREE|>, <|{ free((void *)($1)); }|>)
-roam_macro(<|SET_HOME|>, <|{ }|>)
-roam_macro(<|GET_HOME|>, <|{ }|>)
+roam_macro(<|SET_HOME|>, <|{ (void)($1); (void)($2); }|>)
+roam_macro(<|GET_HOME|>, <|{ ($1) = 0; }|>)
 
 # ------------------------------------------------------------------------------------------- locks
 
@@ -302,7 +405,13 @@ roam_macro(<|ALOCKDEC|>, <|roam_mutex $1[$2];|>)
 roam_call(<|ALOCKINIT|>, <|parmacs_locks_init(($1), (unsigned long)($2))|>)
 roam_call(<|ALOCK|>, <|pthread_mutex_lock(roam_mutex_of(($1)[$2]))|>)
 roam_call(<|AULOCK|>, <|pthread_mutex_unlock(roam_mutex_of(($1)[$2]))|>)
+roam_call(<|AUNLOCK|>, <|pthread_mutex_unlock(roam_mutex_of(($1)[$2]))|>)
 roam_macro(<|AGETL|>, <|(($1)[$2])|>)
+
+roam_macro(<|NLOCKDEC|>, <|roam_mutex $1;|>)
+roam_call(<|NLOCKINIT|>, <|parmacs_nlock_init(&($1))|>)
+roam_call(<|NLOCK|>, <|pthread_mutex_lock(roam_mutex_of($1))|>)
+roam_call(<|NUNLOCK|>, <|pthread_mutex_unlock(roam_mutex_of($1))|>)
 
 # ----------------------------------------------------------- barriers, condition variables, pauses
 
@@ -323,10 +432,27 @@ roam_macro(<|SETPAUSE|>, <|{ __atomic_store_n(&($1).turn, 1, __ATOMIC_RELEASE); 
 roam_macro(<|WAITPAUSE|>, <|{ parmacs_wait_change(&($1).turn, 0); }|>)
 roam_macro(<|CLEARPAUSE|>, <|{ __atomic_store_n(&($1).turn, 0, __ATOMIC_RELEASE); }|>)
 
+roam_macro(<|EVENTDEC|>, <|roam_PAUSEDEC($@)|>)
+roam_macro(<|EVENTINIT|>, <|roam_PAUSEINIT($@)|>)
+roam_macro(<|EVENTSET|>, <|roam_SETPAUSE($@)|>)
+roam_macro(<|EVENTWAIT|>, <|roam_WAITPAUSE($@)|>)
+roam_macro(<|EVENTCLEAR|>, <|roam_CLEARPAUSE($@)|>)
+
 # Self-scheduled subscripts 0 .. max; -1 once they are used up and all processes know it.
 roam_macro(<|GSDEC|>, <|struct { roam_mutex lock; roam_turn barrier; long next, left; } $1;|>)
 roam_call(<|GSINIT|>, <|parmacs_gs_init(&($1))|>)
 roam_macro(<|GETSUB|>, <|{ ($2) = parmacs_gs_get(&($1), (long)($3), (long)($4)); }|>)
+roam_macro(<|NU_GSDEC|>, <|roam_GSDEC($@)|>)
+roam_macro(<|NU_GSINIT|>, <|roam_GSINIT($@)|>)
+roam_macro(<|NU_GETSUB|>, <|roam_GETSUB($@)|>)
+
+roam_macro(<|MONDEC|>, <|struct { roam_mutex lock; roam_cond entry; long handed, queues; dnl
+void *queue; } $1;|>)
+roam_call(<|MONINIT|>, <|parmacs_mon_init(&($1), (long)ifelse(<|$2|>, <||>, 1, <|($2)|>))|>)
+roam_call(<|MENTER|>, <|parmacs_mon_enter(&($1))|>)
+roam_call(<|MEXIT|>, <|parmacs_mon_exit(&($1))|>)
+roam_call(<|DELAY|>, <|parmacs_mon_delay(&($1), (long)($2))|>)
+roam_call(<|CONTINUE|>, <|parmacs_mon_continue(&($1), (long)($2))|>)
 
 roam_macro(<|RELEASE_FENCE|>, <|{ __atomic_thread_fence(__ATOMIC_RELEASE); }|>)
 roam_macro(<|ACQUIRE_FENCE|>, <|{ __atomic_thread_fence(__ATOMIC_ACQUIRE); }|>)
@@ -337,10 +463,34 @@ roam_macro(<|FULL_FENCE|>, <|{ __atomic_thread_fence(__ATOMIC_SEQ_CST); }|>)
 roam_macro(<|CLOCK|>, <|{ ($1) = parmacs_clock_us(); }|>)
 define(<|SPLASH3_ROI_BEGIN|>, <|{ }|>)
 define(<|SPLASH3_ROI_END|>, <|{ }|>)
-roam_macro(<|AUG_ON|>, <|{ }|>)
-roam_macro(<|AUG_OFF|>, <|{ }|>)
-roam_macro(<|AUG_DELAY|>, <|{ }|>)
-roam_macro(<|ST_LOG|>, <|{ }|>)
+
+# What simulators of the time marked.
+roam_ignored(<|EVENT|>)
+roam_ignored(<|PAUSE|>)
+roam_ignored(<|BARINCLUDE|>)
+roam_ignored(<|BAREXCLUDE|>)
+roam_ignored(<|NEWPROC|>)
+roam_macro(<|ADEC|>, <|long $1;|>)
+roam_ignored(<|AINIT|>)
+roam_ignored(<|PROBEND|>)
+roam_ignored(<|ST_LOG|>)
+roam_ignored(<|AUG_DELAY|>)
+roam_ignored(<|AUG_SET_LOLIMIT|>)
+roam_ignored(<|AUG_SET_HILIMIT|>)
+roam_mark(<|AUG_ON|>)
+roam_mark(<|AUG_OFF|>)
+roam_mark(<|TRACE_ON|>)
+roam_mark(<|TRACE_OFF|>)
+roam_mark(<|REF_TRACE_ON|>)
+roam_mark(<|REF_TRACE_OFF|>)
+roam_mark(<|DYN_TRACE_ON|>)
+roam_mark(<|DYN_TRACE_OFF|>)
+roam_mark(<|DYN_REF_TRACE_ON|>)
+roam_mark(<|DYN_REF_TRACE_OFF|>)
+roam_mark(<|DYN_SIM_ON|>)
+roam_mark(<|DYN_SIM_OFF|>)
+roam_mark(<|DYN_SCHED_ON|>)
+roam_mark(<|DYN_SCHED_OFF|>)
 
 # C programs use these words for themselves.
 ifdef(<|len|>, <|undefine(<|len|>)|>)

@@ -135,9 +135,11 @@ struct roam_protocol {
 	 */
 	bool closes_homes;
 	/*
-	 * ROAM_WRITES_DIFF: ROAM_CHECK=race finds races on the protocol's pages.  It cannot under
+	 * ROAM_WRITES_DIFF: ROAM_CHECK=race finds races on the protocol's pages, and the other
+	 * checks of diffs find theirs; a job under another protocol refuses them.  It cannot under
 	 * ScC, whose locks order more than clocks tell; with homes that move, which have no twin to
-	 * compare with; and where a protocol sends diffs itself, which the check does not see.
+	 * compare with (adapt takes none then); and where a protocol sends diffs itself, which the
+	 * check does not see.
 	 */
 	bool checks_races;
 	/*
@@ -148,6 +150,15 @@ struct roam_protocol {
 	 */
 	bool homes_follow;
 	bool diff_logs;
+	/*
+	 * All nodes have one heap, node 0's, which the hardware keeps coherent: all of them must be
+	 * able to map it, and no other protocol can be beside this one.  No engine restricts the
+	 * app view, so on real nodes no slot for faults is called; worlds call read_fault once for
+	 * each page and node.  ROAM_WRITES_DIFF and ROAM_HOMES_NONE; every node is the home of each
+	 * page (roami_page_set_home), so there are neither twins nor dirty pages.  collect and
+	 * evict are NULL.
+	 */
+	bool one_heap;
 	/*
 	 * ROAM_HOMES_FIXED: pages may be written before they have a home, see
 	 * roami_page_provisional. Called before other nodes may learn of such writes, and before

@@ -26,9 +26,9 @@ void roami_page_open_written(struct roami_node *node, uint32_t first, uint32_t c
 bool roami_page_wants_write(struct roami_node *node, uint32_t page);
 
 /*
- * Whether ROAM_CHECK=race is on.  Homes, too, then make twins: a page of this home is opened for
- * writing only after a write fault, never left open across a release, and passed to
- * roami_race_note_home at each release.
+ * Whether a check looks at diffs (ROAM_CHECK=race and others).  Homes, too, then make twins: a page
+ * of this home is opened for writing only after a write fault, never left open across a release,
+ * and passed to roami_race_note_home at each release.
  */
 bool roami_checks_races(struct roami_node *node);
 /* The protocol's model, and whether it closes_homes. */
@@ -109,6 +109,23 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 			    uint64_t *version_p);
 
 /*
+ * The pending page is about to be fetched: if this node has written it in several intervals, it
+ * will again, and the page opens for writing, with its twin, instead of taking a second fault.
+ */
+void roami_page_expect(struct roami_node *node, uint32_t page);
+
+/*
+ * Whether this node writes the pending page in every interval, and has it open with a twin across
+ * releases.  roami_refresh_all fetches the home's bytes for such pages, at most ROAM_REFRESH_MAX,
+ * and patches those in that differ from the twin: the pages stay open, and what threads of this
+ * node write meanwhile is not lost.  app, may block.
+ */
+#define ROAM_REFRESH_MAX 64u
+
+bool roami_page_hot(struct roami_node *node, uint32_t page);
+void roami_refresh_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count);
+
+/*
  * roami_page_asked notes that a fault asks for the pending page.  roami_page_again: whether another
  * page of this home, which has no access here, may be fetched along with one that faulted, if pages
  * are fetched ahead at all.  A page may come along a few times after a fault of its own, because
@@ -126,7 +143,7 @@ bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home);
 
 /*
  * How many pages behind `page`, `most` at most, will probably be written next: as many of the
- * protocol's as lie open for writing before it, with this node for their home.
+ * protocol's as lie open for writing before it, all own pages or all copies, as `page` is.
  */
 uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most);
 

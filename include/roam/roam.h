@@ -18,6 +18,14 @@
  * ran out in a page fault) prints one line to stderr and ends the job: a page fault has no caller
  * to return an error to.
  *
+ * Threads as nodes.  With ROAM_THREADS=T (`roam run --threads T`) what roam_create and
+ * roam_create_all make are threads, T of which share a process: for programs that also run on
+ * POSIX threads, as those with PARMACS macros do.  Statics are then those of the process.  Calls
+ * here number such threads as nodes: thread t of process n is node n * T + t of roam_node(), and
+ * roam_nodes() counts all of them.  Messages and reports number the processes.  Such a thread may
+ * call what the thread that started roam may; their number is fixed, so that roam_thread_init is
+ * an error.
+ *
  * After roam_finish() nothing of the job is left.  A call that needs the job returns ROAM_ESTATE;
  * roam_alloc() returns NULL, and roam_errno() is ROAM_ESTATE; a call that returns no error does
  * nothing, or returns 0.
@@ -94,7 +102,8 @@ extern "C" {
 	X(EMISMATCH, 18, "an element of this name has another template or X-function") \
 	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")           \
 	X(EKEY, 20, "the server has another key")                                  \
-	X(ELOST, 21, "the server, or a participant of an X-function, is gone or out of reach")
+	X(ELOST, 21, "the server, or a participant of an X-function, is gone or out of reach") \
+	X(EBUSY, 22, "the lock is held")
 
 #define ROAM_ERR_ENUM(name, value, text) ROAM_##name = value,
 enum roam_err { ROAM_ERRORS(ROAM_ERR_ENUM) };
@@ -182,12 +191,13 @@ enum roam_model { ROAM_MODEL_SC, ROAM_MODEL_RC, ROAM_MODEL_SCC, ROAM_MODEL_TX };
 enum roam_err roam_needs(enum roam_model model);
 
 /*
- * Forks one more node, which runs fn() and then serves the others until the job ends.  Returns in
- * the caller at once.  The new node inherits private variables as they are now and shares the heap.
- * The number of nodes is fixed (the job is sealed) at the caller's next synchronisation.  Only node
- * 0 may call it, and only while it has a single thread.  Errors: ROAM_ENODES (more than
- * ROAM_NODES_MAX), ROAM_ESTATE (the job is sealed already, or main goes on on all nodes of a
- * launcher: see roam_start_main), ROAM_ESYSTEM.
+ * Forks one more node, which runs fn() and then serves the others until the job ends; fn may also
+ * end by pthread_exit, but not where roam_create_all runs it on node 0.  Returns in the caller at
+ * once.  The new node inherits private variables as they are now and shares the heap.  The number
+ * of nodes is fixed (the job is sealed) at the caller's next synchronisation.  Only node 0 may call
+ * it, and only while it has a single thread.  Errors: ROAM_ENODES (more than ROAM_NODES_MAX),
+ * ROAM_ESTATE (the job is sealed already, or main goes on on all nodes of a launcher: see
+ * roam_start_main), ROAM_ESYSTEM.
  */
 ROAM_RESULT enum roam_err roam_create(void (*fn)(void));
 
@@ -218,10 +228,22 @@ enum roam_err roam_wait_for_end(void);
  * roam_thread_init registers the calling thread as one that synchronises: roam_barrier_all counts
  * it.  It also unblocks the thread's fault signals.  roam_thread_fini, or the thread's end, undoes
  * the registration.  The thread that started roam is registered from then on.  Errors: ROAM_ESTATE,
- * with a line on stderr: the thread is registered already (init), or is not (fini).
+ * with a line on stderr: the thread is registered already (init), or is not (fini), or the threads
+ * of nodes are fixed (ROAM_THREADS).
  */
 ROAM_RESULT enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
+
+/*
+ * The program promises that it registers no thread of its own: every node has the threads that it
+ * began with.  Then all nodes know of each roam_barrier from its number whether it is a full one,
+ * and with ROAM_BARRIER=tree full barriers gather arrivals along the tree; without the promise only
+ * those of roam_barrier_all do.  roam_thread_init then returns ROAM_ESTATE, with a line on stderr.
+ * Every process that executes main calls it, before it creates nodes or first synchronises; the
+ * PARMACS macros do (MAIN_INITENV).  Starts roam if need be.  Errors: ROAM_ESTATE (too late), those
+ * of roam_start.
+ */
+enum roam_err roam_threads_fixed(void);
 
 /* -------------------------------------------------------------------------------------- memory */
 
@@ -276,7 +298,8 @@ struct roam_region {
  * model of the protocols in use (docs/consistency.md); roam_needs is compared with each.  Errors,
  * besides those of roam_alloc: ROAM_EUNKNOWN (no such protocol, or the protocol has no such option:
  * a line on stderr names those known), ROAM_EINVAL (also the option's value: the line says what is
- * allowed), ROAM_EUNSUPPORTED (the protocol cannot run here).
+ * allowed), ROAM_EUNSUPPORTED (the protocol cannot run here, or not beside the job's: a line says
+ * so).
  */
 ROAM_RESULT void *roam_alloc_region(size_t bytes, const struct roam_region *region);
 
@@ -287,13 +310,64 @@ ROAM_RESULT void *roam_alloc_region(size_t bytes, const struct roam_region *regi
  */
 enum roam_err roam_free(void *block);
 
+/*
+ * A block of `bytes` with the first bytes of `block`, which had `old_bytes` and is freed; new bytes
+ * are zero.  (The C library knows how long a block is; here only one of the nodes does.)  The block
+ * always moves: its caller must not race with users of the block.  A NULL block is an empty one.
+ * Returns NULL on an error, and `block` stays as it is; roam_errno() says which: those of
+ * roam_alloc and roam_free, ROAM_EINVAL if a length is 0.
+ */
+ROAM_RESULT void *roam_realloc(void *block, size_t old_bytes, size_t bytes);
+
 /* Why the calling thread's last roam_alloc returned NULL. */
 enum roam_err roam_errno(void);
 
 /*
+ * Puts a static variable into the shared heap: all nodes use one copy, under the job's protocol, by
+ * the variable's name.  The first word of the variable's definition, in any file of the program or
+ * of a library that it loads before CREATE:
+ *
+ *	ROAM_SHARED static struct tree *root;
+ *	ROAM_SHARED double view[3] = {0, 0, 1};
+ *
+ * Other files declare it as any other variable (extern double view[3];), the macro may stand there,
+ * too.  Until roam starts it is an ordinary static; then its value, node 0's on all nodes, moves
+ * into the heap, and from there on the variable is as a block that was allocated at that moment:
+ * accesses follow the rules of the protocol and need synchronisation, system calls on it return
+ * EFAULT, and a child that the program itself forks does not have it.  After roam_finish each
+ * process has a copy of its own, with what the node had seen.
+ *
+ * Limits.  The variables of a file share whole pages with each other, and with nothing else.  Not
+ * for const or thread-local variables; a C++ object with a constructor is constructed before roam
+ * starts, on every node.  Zeroes are stored in the program's file.  roam does not start, and says
+ * why, if a program that is not compiled with -fPIC names a variable that a library defines (it
+ * would use a copy: use a function or a pointer), and if link-time optimisation has split the
+ * program so that the padding of pages is lost.
+ */
+#define ROAM_SHARED                                                               \
+	__asm__(".pushsection .note.roam,\"a\",@note\n"                             \
+		".balign 4\n"                                                        \
+		".long 5, 8, 1\n"                                                    \
+		".asciz \"roam\"\n"                                                  \
+		".balign 4\n"                                                        \
+		".hidden __start_roam_shared\n"                                      \
+		".hidden __stop_roam_shared\n"                                       \
+		".long __start_roam_shared - .\n"                                    \
+		".long __stop_roam_shared - .\n"                                     \
+		".popsection\n"                                                      \
+		".pushsection roam_shared,\"aw\",@progbits\n"                        \
+		".balign 4096\n"                                                     \
+		".popsection\n"                                                      \
+		".pushsection roam_shared,1,\"aw\",@progbits\n"                      \
+		".balign 4096\n"                                                     \
+		".popsection\n");                                                    \
+	__attribute__((section("roam_shared")))
+
+/*
  * Makes [addr, addr + bytes) accessible to this node now, so that a system call may use it.  Blocks
  * while pages are fetched.  Another node may take the access away at the next synchronisation;
- * under SC protocols at any time.  Errors: ROAM_ENOTOURS.
+ * under SC protocols at any time.  Under direct, where all nodes have one heap, every page is
+ * accessible always.  Errors: ROAM_ENOTOURS.
  */
 enum roam_access { ROAM_NONE, ROAM_READ, ROAM_WRITE };
 enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access);
@@ -373,6 +447,20 @@ enum roam_err roam_lock_init(const void *lock);
 enum roam_err roam_lock(const void *lock);
 
 /*
+ * roam_trylock takes the lock if that is possible without waiting for the section of another
+ * thread; else it returns ROAM_EBUSY, also if this thread holds it.  It waits at most for an answer
+ * of another node, which a thread of the library gives.  ROAM_EBUSY may also mean that the lock is
+ * on its way from one node to another.
+ *
+ * roam_lock_until waits like roam_lock, in order, and gives up when roam_clock_us() has reached
+ * `until_us`: ROAM_ETIMEDOUT.  A lock that is free is taken whatever the time.
+ *
+ * Both are acquires, as roam_lock is, if they return ROAM_OK, and nothing otherwise.
+ */
+ROAM_RESULT enum roam_err roam_trylock(const void *lock);
+ROAM_RESULT enum roam_err roam_lock_until(const void *lock, uint64_t until_us);
+
+/*
  * Releases the lock: what this node wrote is visible to later holders of the lock.  ROAM_ENOTHELD
  * if this thread does not hold it.
  */
@@ -394,11 +482,51 @@ enum roam_err roam_barrier_all(void);
  * must hold the lock: else it returns ROAM_ENOTHELD at once.  roam_cond_signal wakes the thread
  * that has waited longest, roam_cond_broadcast all.  roam_cond_init does nothing, like
  * roam_lock_init.
+ *
+ * roam_cond_wait_until gives up when roam_clock_us() has reached `until_us`: ROAM_ETIMEDOUT.  Then,
+ * too, it locks again first, for which it waits as long as roam_lock does.  A signal is never lost
+ * to a thread that has given up.
  */
 enum roam_err roam_cond_init(const void *cond);
 enum roam_err roam_cond_wait(const void *cond, const void *lock);
+ROAM_RESULT enum roam_err roam_cond_wait_until(const void *cond, const void *lock,
+					       uint64_t until_us);
 enum roam_err roam_cond_signal(const void *cond);
 enum roam_err roam_cond_broadcast(const void *cond);
+
+/*
+ * Reader-writer locks: any number of threads hold one for reading, or one thread for writing.  A
+ * struct roam_rwlock lies in the heap, zero at first, and is no program's to look into; other calls
+ * must not use its address.  Readers that come while a writer waits go after it.  Errors, besides
+ * those of roam_lock and roam_unlock: ROAM_ENOTOURS (not in the heap), ROAM_EBUSY (tryrdlock,
+ * trywrlock: held, or just being taken or let go by another thread), ROAM_ENOTHELD (rwunlock).  A
+ * thread that holds it for reading must not ask for it again: it could wait for itself.
+ *
+ * Taking it is an acquire of what its writers wrote in their sections.  rwunlock is a release;
+ * under scope consistency only a writer's is.  The lock is made of another lock and two conditions:
+ * taking it for reading is one short section, letting it go another one, and each on another node
+ * than the last one fetches a page.  So it is worth its price where readers' sections are long.
+ */
+struct roam_rwlock {
+	uint32_t readers; /* that hold it */
+	uint32_t waiting; /* readers that wait */
+	uint32_t writers; /* that wait */
+	uint32_t spare;
+};
+
+enum roam_err roam_rdlock(struct roam_rwlock *rwlock);
+enum roam_err roam_wrlock(struct roam_rwlock *rwlock);
+ROAM_RESULT enum roam_err roam_tryrdlock(struct roam_rwlock *rwlock);
+ROAM_RESULT enum roam_err roam_trywrlock(struct roam_rwlock *rwlock);
+enum roam_err roam_rwunlock(struct roam_rwlock *rwlock);
+
+/*
+ * Calls fn() if no thread of the job has done so with this `once`, which lies in the heap and is
+ * zero at first; the others wait until it has returned, and see what it wrote.  It is a section of
+ * the lock with its address: fn must not call roam_once for it, which is ROAM_ESTATE.  Errors,
+ * also: ROAM_EINVAL (fn), ROAM_ENOTOURS.
+ */
+enum roam_err roam_once(uint32_t *once, void (*fn)(void));
 
 /*
  * A latched flag (PARMACS PAUSE).  roam_flag_set is a release; roam_flag_wait blocks until the flag
@@ -410,7 +538,7 @@ enum roam_err roam_flag_clear(const void *flag);
 
 /*
  * Combines `count` values (ROAM_REDUCE_MAX at most) of all nodes in place; every node gets the
- * result.  Also a full barrier.  One thread of each node calls it.
+ * result.  Also a full barrier.  One thread of each node calls it; with ROAM_THREADS all do.
  */
 enum roam_type { ROAM_INT32, ROAM_INT64, ROAM_DOUBLE };
 enum roam_op { ROAM_SUM, ROAM_PRODUCT, ROAM_MIN, ROAM_MAX, ROAM_AND, ROAM_OR };
@@ -430,6 +558,20 @@ uint64_t roam_counter(const char *name);
  * of a job.
  */
 void roam_stats_print(int fd);
+
+/*
+ * The region of interest: what the counters and times of a node count (ROAM_STATS, roam_counter).
+ * Without these calls it is the node's life.  With them it is what lies between a roam_roi_begin
+ * and the next roam_roi_end, in as many pieces as there are pairs; if several threads of the node
+ * call them, from the first one's begin to the last one's end.  Each acts on the calling node:
+ * nodes that a program creates after roam_roi_begin count from their start, and a program that
+ * marks a part of its parallel phase calls both on every node, best behind a barrier.  A
+ * roam_roi_end without a roam_roi_begin ends what began with the node.  Neither blocks nor
+ * synchronises; before roam starts they do nothing.  ROAM_STATS_AFTER is a begin that the user
+ * makes: what came before that barrier is left out, with or without marks.
+ */
+void roam_roi_begin(void);
+void roam_roi_end(void);
 
 /* Microseconds of a monotonic clock. */
 uint64_t roam_clock_us(void);

@@ -13,6 +13,18 @@ If a field does not take a value, the error is WrongType, WrongSize or OutOfRang
 the error's `element`, `field` ('2[0].1') and `size` say where, and what the field takes.
 include/roam/pastset.h explains elements and operations.
 
+The nodes can also share NumPy arrays in one heap, and locks:
+
+    grid = roam.array((1000, 1000), 'f8')          # zeros; every node makes the same arrays, in order
+    lock = roam.Lock()                             # so with locks
+    with lock:
+        grid[roam.node()] += 1
+    roam.barrier()
+
+What a node wrote into an array is there for another one after a barrier, or after a lock that both
+held, one after the other.  Before a system call reads or writes an array's memory (tofile, fromfile,
+sockets), call roam.touch(array), since such calls fail where the node has no access.
+
 Programs started by `roam run -n 4 python3 program.py` are the nodes of one job.  Errors are exceptions,
 all of them below roam.Error.  Any thread may use an element, and wait there.
 """
@@ -25,14 +37,15 @@ from ._cdef import NUMBERS as _NUMBERS, VERSION as __version__
 from ._errors import (Busy, Cancelled, Error, Gone, Invalid, Lost, Mismatch, NoMemory, NoSpace,
                       OutOfRange, Peer, Protocol, StateError, System, Timeout, TooBig, Unknown,
                       Unsupported, WrongKey, WrongSize, WrongType, must as _must)
+from ._heap import Lock, array, touch
 from ._library import ffi as _ffi, lib as _lib, text as _text
 from ._template import Template as _Template
 
-__all__ = ['__version__', 'Busy', 'Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Lost',
+__all__ = ['__version__', 'Busy', 'Cancel', 'Cancelled', 'Element', 'Error', 'Gone', 'Invalid', 'Lock', 'Lost',
            'Mismatch', 'NoMemory', 'NoSpace', 'Observed', 'OutOfRange', 'Peer', 'Protocol', 'Server', 'State',
            'StateError', 'System', 'Timeout', 'TooBig', 'Unknown', 'Unsupported', 'WrongKey',
-           'WrongSize', 'WrongType', 'barrier', 'finish', 'node', 'nodes', 'register', 'serve',
-           'start', 'thread_fini', 'thread_init', 'version']
+           'WrongSize', 'WrongType', 'array', 'barrier', 'finish', 'node', 'nodes', 'register', 'serve',
+           'start', 'thread_fini', 'thread_init', 'touch', 'version']
 
 TUPLE_MAX = _NUMBERS['ROAM_PS_TUPLE_MAX']
 UNLIMITED = 2 ** 64 - 1

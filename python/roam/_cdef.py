@@ -3,7 +3,10 @@
 VERSION = '0.1.0'
 NUMBERS = {'ROAM_PS_TUPLE_MAX': 61184, 'ROAM_PS_NAME_MAX': 255, 'ROAM_PS_TEMPLATE_MAX': 511, 'ROAM_PS_FIELDS_MAX': 64, 'ROAM_PS_NESTED_MAX': 8, 'ROAM_PS_FUNCTION_MAX': 31, 'ROAM_PS_PEEK': 1, 'ROAM_PS_SKIP': 2}
 CDEF = """
-enum roam_err { ROAM_OK = 0, ROAM_EINVAL = 1, ROAM_ENOMEM = 2, ROAM_ENOTOURS = 3, ROAM_ENOTHELD = 4, ROAM_ENOTINIT = 5, ROAM_ENODES = 6, ROAM_ESTATE = 7, ROAM_EUNSUPPORTED = 8, ROAM_EUNKNOWN = 9, ROAM_EAGAIN = 10, ROAM_ESYSTEM = 11, ROAM_EPEER = 12, ROAM_EPROTO = 13, ROAM_ENOSPC = 14, ROAM_EGONE = 15, ROAM_ETIMEDOUT = 16, ROAM_ECANCELED = 17, ROAM_EMISMATCH = 18, ROAM_ETOOBIG = 19, ROAM_EKEY = 20, ROAM_ELOST = 21 };
+enum roam_err { ROAM_OK = 0, ROAM_EINVAL = 1, ROAM_ENOMEM = 2, ROAM_ENOTOURS = 3, ROAM_ENOTHELD = 4, ROAM_ENOTINIT = 5, ROAM_ENODES = 6, ROAM_ESTATE = 7, ROAM_EUNSUPPORTED = 8, ROAM_EUNKNOWN = 9, ROAM_EAGAIN = 10, ROAM_ESYSTEM = 11, ROAM_EPEER = 12, ROAM_EPROTO = 13, ROAM_ENOSPC = 14, ROAM_EGONE = 15, ROAM_ETIMEDOUT = 16, ROAM_ECANCELED = 17, ROAM_EMISMATCH = 18, ROAM_ETOOBIG = 19, ROAM_EKEY = 20, ROAM_ELOST = 21, ROAM_EBUSY = 22 };
+enum roam_access { ROAM_NONE, ROAM_READ, ROAM_WRITE };
+enum roam_type { ROAM_INT32, ROAM_INT64, ROAM_DOUBLE };
+enum roam_op { ROAM_SUM, ROAM_PRODUCT, ROAM_MIN, ROAM_MAX, ROAM_AND, ROAM_OR };
 const char *roam_strerror(enum roam_err err);
 const char *roam_version(void);
 enum roam_err roam_start(void);
@@ -13,6 +16,16 @@ unsigned roam_nodes(void);
 enum roam_err roam_barrier_all(void);
 enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
+void *roam_alloc(size_t bytes);
+enum roam_err roam_free(void *block);
+enum roam_err roam_errno(void);
+enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access);
+enum roam_err roam_lock(const void *lock);
+enum roam_err roam_trylock(const void *lock);
+enum roam_err roam_lock_until(const void *lock, uint64_t until_us);
+enum roam_err roam_unlock(const void *lock);
+enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enum roam_op op);
+uint64_t roam_clock_us(void);
 struct roam_ps_cursor {
     uint8_t *begin, *at, *end;
 };

@@ -82,7 +82,7 @@ class NoMemory(NoSpace):
 
 
 class Busy(Error, BlockingIOError):
-    """Too many operations are in progress."""
+    """Too many operations are in progress, or a lock is held."""
 
 
 class System(Error, OSError):
@@ -107,7 +107,7 @@ _CLASSES = {_lib.ROAM_EINVAL: Invalid, _lib.ROAM_ENOMEM: NoMemory, _lib.ROAM_EST
             _lib.ROAM_EPROTO: Protocol, _lib.ROAM_ENOSPC: NoSpace, _lib.ROAM_EGONE: Gone,
             _lib.ROAM_ETIMEDOUT: Timeout, _lib.ROAM_ECANCELED: Cancelled,
             _lib.ROAM_EMISMATCH: Mismatch, _lib.ROAM_ETOOBIG: TooBig, _lib.ROAM_EKEY: WrongKey,
-            _lib.ROAM_ELOST: Lost}
+            _lib.ROAM_ELOST: Lost, _lib.ROAM_EBUSY: Busy}
 
 
 def must(err, why='', moved=0, element=None):

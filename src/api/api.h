@@ -18,9 +18,16 @@ enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p);
 /* The node as it is, nothing is started; NULL: there is none. */
 struct roami_node *roami_api_node_now(void);
 
-/* roam_alloc_region and roam_free, for a thread that is inside a call already. */
-void *roami_api_alloc(size_t bytes, const struct roam_region *region);
-enum roam_err roami_api_free(void *block);
+/*
+ * roam_alloc_region and roam_free, for a thread that is inside a call already; `from`: the code of
+ * the program that calls, for reports, or NULL.
+ */
+void *roami_api_alloc(size_t bytes, const struct roam_region *region, const void *from);
+enum roam_err roami_api_free(void *block, const void *from);
+
+/* The node on which the program's node of this number runs, and the number of its first one. */
+unsigned roami_api_place(unsigned number);
+unsigned roami_api_number(unsigned node);
 
 /* Whether the job is over: the heap is gone. */
 bool roami_api_over(void);
@@ -58,13 +65,23 @@ static inline void roami_api_leave(const char *const *call)
 		roami_api_enter(__func__)
 
 /* Wrong use of an object that the call refuses. */
-enum roami_misuse { ROAMI_MISUSE_LOCK, ROAMI_MISUSE_UNLOCK, ROAMI_MISUSE_COND_WAIT };
+enum roami_misuse {
+	ROAMI_MISUSE_LOCK,
+	ROAMI_MISUSE_UNLOCK,
+	ROAMI_MISUSE_COND_WAIT,
+	ROAMI_MISUSE_OBJECT,
+	ROAMI_MISUSE_PRIVATE,
+	ROAMI_MISUSE_BARRIER,
+	ROAMI_MISUSE_FREE
+};
 
 /*
- * The program's code before `caller` did so: says it, each kind once, and under ROAM_STRICT ends
- * the job.  Returns err.
+ * The program's code before `caller` did so by the public function `call`: says it, each kind once,
+ * and under ROAM_STRICT ends the job.  A program that does not look at what locks and barriers
+ * return would go on without them, and be wrong in silence.  Returns err; without a node it says
+ * nothing.
  */
 enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enum roam_err err,
-			    const void *object, const void *caller);
+			    const char *call, const void *object, const void *caller);
 
 #endif

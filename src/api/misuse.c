@@ -1,25 +1,32 @@
-/* Reports wrong use of locks, in one line that says where. */
+/* Reports wrong use of locks and the like, in one line that says where. */
 #include <stdio.h>
 
 #include "api/api.h"
 
 enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enum roam_err err,
-			    const void *object, const void *caller)
+			    const char *call, const void *object, const void *caller)
 {
 	static const char *const texts[] = {
-		[ROAMI_MISUSE_LOCK] = "roam_lock of %s, which this thread holds already",
-		[ROAMI_MISUSE_UNLOCK] = "roam_unlock of %s, which this thread does not hold",
-		[ROAMI_MISUSE_COND_WAIT] = "roam_cond_wait without its lock %s",
+		[ROAMI_MISUSE_LOCK] = "%s of %s, which this thread holds already",
+		[ROAMI_MISUSE_UNLOCK] = "%s of %s, which this thread does not hold",
+		[ROAMI_MISUSE_COND_WAIT] = "%s without its lock %s",
+		[ROAMI_MISUSE_OBJECT] = "%s of %s, which is no address of an object",
+		[ROAMI_MISUSE_PRIVATE] = "%s of %s, which is not in the shared heap",
+		[ROAMI_MISUSE_BARRIER] =
+			"%s at %s for no thread, or for more than the job can have",
+		[ROAMI_MISUSE_FREE] = "%s of %s, which is no block of roam_alloc, or freed already",
 	};
 	char what[200], name[ROAMI_OS_PLACE_BYTES], place[ROAMI_OS_PLACE_BYTES];
 	uint32_t bit = 1u << kind;
 
+	if (node == NULL)
+		return err;
 	if (!node->options->strict &&
 	    (atomic_fetch_or(&node->segments[0].ctl->misused, bit) & bit) != 0)
 		return err;
 	roami_os_object(object, name);
 	roami_os_place((const uint8_t *)caller - 1, place);
-	snprintf(what, sizeof(what), texts[kind], name);
+	snprintf(what, sizeof(what), texts[kind], call, name);
 	if (node->options->strict)
 		roami_node_fail(node, "%s, at %s (ROAM_STRICT=1)", what, place);
 	if (node->options->log >= ROAMI_LEVEL_WARN)

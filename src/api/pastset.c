@@ -68,13 +68,13 @@ static enum roam_err enter_pages(struct roami_node *node, const char *name,
 
 	if (sized.memory < MEMORY_MIN)
 		sized.memory = sized.memory == 0 ? MEMORY_USUAL : MEMORY_MIN;
-	block = roami_api_alloc(sized.memory, NULL);
+	block = roami_api_alloc(sized.memory, NULL, NULL);
 	if (block == NULL)
 		return roam_errno();
 	err = roami_past_enter(node, name, template_text, &sized, (uint64_t)(block - node->app),
 			       element_p, why, WHY_BYTES);
 	if (err != ROAM_OK || (*element_p)->heap != (uint64_t)(block - node->app))
-		roami_api_free(block);
+		roami_api_free(block, NULL);
 	return err;
 }
 
@@ -84,6 +84,7 @@ enum roam_err roam_ps_enter(const char *name, const char *template_text,
 {
 	INSIDE;
 	char *why = why_room();
+	struct roam_ps_options placed;
 	struct roami_node *node;
 	uint64_t round;
 	enum roam_err err;
@@ -94,6 +95,11 @@ enum roam_err roam_ps_enter(const char *name, const char *template_text,
 	if (template_text == NULL || element_p == NULL)
 		return ROAM_EINVAL;
 	err = roami_api_node(&node, &round);
+	if (options != NULL && options->place == ROAM_PS_NODE) {
+		placed = *options;
+		placed.node = roami_api_place(options->node);
+		options = &placed;
+	}
 	if (err == ROAM_OK && options != NULL && options->storage == ROAM_PS_PAGES)
 		err = enter_pages(node, name, template_text, options, element_p, why);
 	else if (err == ROAM_OK)
@@ -219,7 +225,7 @@ const char *roam_ps_template(const struct roam_ps_element *element)
 
 unsigned roam_ps_node(const struct roam_ps_element *element)
 {
-	return element->owner;
+	return element->round == ROUND_ANY ? element->owner : roami_api_number(element->owner);
 }
 
 /* Whether the binding is of the job as it is now, or of none. */

@@ -61,8 +61,13 @@ static bool job_forked_touch(void *arg, siginfo_t *info, const void *context)
 
 static void job_forked(void)
 {
-	if (job.app != NULL && !job.forking && job.life != ROAMI_JOB_OVER)
-		roami_signals_orphan(job.app, job.layout.heap_bytes, job_forked_touch);
+	if (job.app == NULL || job.forking || job.life == ROAMI_JOB_OVER)
+		return;
+	roami_signals_orphan(job.app, job.layout.heap_bytes, job_forked_touch);
+	for (unsigned i = 0; i < job.shared.statics.count; i++)
+		roami_signals_orphan(job.shared.statics.of[i].app,
+				     (size_t)job.shared.statics.of[i].count * ROAMI_PAGE,
+				     job_forked_touch);
 }
 
 static enum roam_err job_start(enum roami_kind kind)
@@ -92,12 +97,21 @@ enum roam_err roam_start_main(void)
 	return job_start(ROAMI_KIND_CREATES);
 }
 
+/* Started, and no nodes have been created that are still to be sealed. */
+static inline bool job_settled(void)
+{
+	enum roami_job_life life = __atomic_load_n(&job.life, __ATOMIC_ACQUIRE);
+
+	return life == ROAMI_JOB_TOGETHER || (life == ROAMI_JOB_ALONE && job.created == 1 &&
+					      job.main == &roami_main_forks);
+}
+
 /* Before anything that synchronises: started, and sealed if nodes were created. */
 static enum roam_err job_ready(void)
 {
 	enum roam_err err;
 
-	if (__builtin_expect(__atomic_load_n(&job.life, __ATOMIC_ACQUIRE) == ROAMI_JOB_TOGETHER, 1))
+	if (__builtin_expect(job_settled(), 1))
 		return ROAM_OK;
 	err = roam_start();
 	return err == ROAM_OK ? roami_job_seal(&job) : err;
@@ -132,14 +146,17 @@ unsigned roam_node(void)
 {
 	if (roami_job_undecided(&job))
 		roami_job_decide(&job);
-	return job.me;
+	return roami_team_fixed(&job) ? roami_team_process(&job, job.me) + roami_team_mate(&job)
+				      : job.me;
 }
 
 unsigned roam_nodes(void)
 {
 	if (roami_job_undecided(&job))
 		roami_job_decide(&job);
-	return job.life == ROAMI_JOB_NEW ? 1 : job.nodes;
+	if (job.life == ROAMI_JOB_NEW)
+		return 1;
+	return roami_team_fixed(&job) ? roami_team_process(&job, job.nodes) : job.nodes;
 }
 
 enum roam_err roam_needs(enum roam_model model)
@@ -196,18 +213,30 @@ static enum roam_err job_registered(const char *call, enum roam_err err)
 	return err;
 }
 
+enum roam_err roam_threads_fixed(void)
+{
+	enum roam_err err = job_begin();
+
+	return err == ROAM_OK ? roami_job_fix_threads(&job) : err;
+}
+
 enum roam_err roam_thread_init(void)
 {
 	INSIDE;
 	enum roam_err err = job_ready();
-	sigset_t faults;
 
+	if (err == ROAM_OK)
+		err = roami_job_registers(&job);
 	if (err != ROAM_OK)
 		return err;
-	sigemptyset(&faults);
-	sigaddset(&faults, SIGSEGV);
-	sigaddset(&faults, SIGBUS);
-	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+	if (roami_team_fixed(&job)) {
+		fprintf(stderr,
+			"roam: node %u: roam_thread_init: the threads of this job are fixed "
+			"(ROAM_THREADS=%u)\n",
+			job.me, roami_team_threads(&job));
+		return ROAM_ESTATE;
+	}
+	roami_os_faults_unblock();
 	return job_registered("init", roami_thread_register(job.node, true));
 }
 
@@ -222,6 +251,9 @@ enum roam_err roam_thread_fini(void)
 
 /* -------------------------------------------------------------------------------------- memory */
 
+/* The call of the library in the program, not what is behind it. */
+#define CALLER ((const char *)__builtin_return_address(0) - 1)
+
 /*
  * The reason why roam does not start was printed; a program that does not check for NULL would
  * crash after that line, so it ends here.
@@ -234,7 +266,7 @@ static void *job_alloc_unready(void)
 	exit(EXIT_FAILURE);
 }
 
-void *roami_api_alloc(size_t bytes, const struct roam_region *region)
+void *roami_api_alloc(size_t bytes, const struct roam_region *region, const void *from)
 {
 	static const struct roam_region plain = {.place = ROAM_PLACE_FIRST_TOUCH};
 	void *block = NULL;
@@ -248,10 +280,7 @@ void *roami_api_alloc(size_t bytes, const struct roam_region *region)
 	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE)
 		alloc_err = ROAM_EINVAL;
 	else
-		block = roami_job_alloc(&job, bytes, region, &alloc_err);
-	if (block != NULL)
-		roami_race_block(job.node, (uint64_t)((uint8_t *)block - job.app), bytes,
-				 region->name, job.life == ROAMI_JOB_TOGETHER);
+		block = roami_guard_alloc(&job, bytes, region, from, &alloc_err);
 	return block;
 }
 
@@ -259,18 +288,22 @@ void *roam_alloc_region(size_t bytes, const struct roam_region *region)
 {
 	INSIDE;
 
-	return roami_api_alloc(bytes, region);
+	return roami_api_alloc(bytes, region, CALLER);
 }
 
 void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name)
 {
-	return roam_alloc_region(bytes,
-				 &(struct roam_region){.place = place, .node = node, .name = name});
+	INSIDE;
+	const struct roam_region region = {.place = place, .node = node, .name = name};
+
+	return roami_api_alloc(bytes, &region, CALLER);
 }
 
 void *roam_alloc(size_t bytes)
 {
-	return roam_alloc_region(bytes, NULL);
+	INSIDE;
+
+	return roami_api_alloc(bytes, NULL, CALLER);
 }
 
 enum roam_err roam_errno(void)
@@ -284,21 +317,25 @@ static enum roam_err heap_missing(void)
 	return job.life == ROAMI_JOB_OVER ? ROAM_ESTATE : ROAM_ENOTOURS;
 }
 
-enum roam_err roami_api_free(void *block)
+enum roam_err roami_api_free(void *block, const void *from)
 {
 	roami_assert(roami_inside.call != NULL);
 	if (block == NULL)
 		return ROAM_OK;
 	if (job.node == NULL)
 		return heap_missing();
-	return roami_job_free(&job, block);
+	return roami_guard_free(&job, block, from);
 }
 
 enum roam_err roam_free(void *block)
 {
 	INSIDE;
+	enum roam_err err = roami_api_free(block, CALLER);
 
-	return roami_api_free(block);
+	return err != ROAM_ENOTOURS
+		       ? err
+		       : roami_misused(roami_api_node_now(), ROAMI_MISUSE_FREE, err, __func__,
+				       block, __builtin_return_address(0));
 }
 
 /* The pages of [addr, addr + bytes); false if it is not in the heap. */
@@ -306,12 +343,22 @@ static bool heap_pages(const void *addr, size_t bytes, uint32_t *first_p, uint32
 {
 	uint64_t offset = (uint64_t)((const uint8_t *)addr - job.app);
 
-	if (job.app == NULL || (const uint8_t *)addr < job.app || bytes == 0 ||
-	    offset >= job.layout.heap_bytes || bytes > job.layout.heap_bytes - offset)
+	if (job.app == NULL || bytes == 0)
+		return false;
+	if (((const uint8_t *)addr < job.app || offset >= job.layout.heap_bytes ||
+	     bytes > job.layout.heap_bytes - offset) &&
+	    !roami_shared_offset(&job, addr, bytes, &offset))
 		return false;
 	*first_p = (uint32_t)(offset / ROAMI_PAGE);
 	*count_p = (uint32_t)((offset + bytes - 1) / ROAMI_PAGE) - *first_p + 1;
 	return true;
+}
+
+/* Whether pages come to this node, so that it can be told which to bring. */
+static bool heap_comes(void)
+{
+	return (job.life == ROAMI_JOB_TOGETHER || job.life == ROAMI_JOB_JOINED) &&
+	       !roami_one_heap(job.node);
 }
 
 enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access)
@@ -325,7 +372,7 @@ enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access
 		return ROAM_OK;
 	if (!heap_pages(addr, bytes, &first, &count))
 		return ROAM_ENOTOURS;
-	if (job.life != ROAMI_JOB_TOGETHER && job.life != ROAMI_JOB_JOINED)
+	if (!heap_comes())
 		return ROAM_OK;
 	for (uint32_t page = first; page < first + count; page++)
 		while (roami_page_access(job.node, page) < access)
@@ -345,6 +392,16 @@ void roami_api_jumped(const char *call, const char *still)
 		roami_node_fail(job.node, "%s", text);
 	fprintf(stderr, "roam: %s\n", text);
 	abort();
+}
+
+unsigned roami_api_place(unsigned number)
+{
+	return roami_team_node(&job, number);
+}
+
+unsigned roami_api_number(unsigned node)
+{
+	return roami_team_fixed(&job) ? roami_team_process(&job, node) : node;
 }
 
 bool roami_api_over(void)
@@ -369,7 +426,7 @@ void roam_prefetch(const void *addr, size_t bytes)
 	INSIDE;
 	uint32_t first, count;
 
-	if (job.life != ROAMI_JOB_TOGETHER && job.life != ROAMI_JOB_JOINED)
+	if (!heap_comes())
 		return;
 	if (!heap_pages(addr, bytes, &first, &count))
 		return;
@@ -392,13 +449,16 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node)
 /* ----------------------------------------------------------------------------- synchronisation */
 
 /* An object's id: its address; 0 and the library's own ids are refused. */
-static enum roam_err object_ready(const void *object)
+static enum roam_err object_ready(const void *object, const char *call, const void *caller)
 {
 	if ((uintptr_t)object < 64)
-		return ROAM_EINVAL;
+		return roami_misused(roami_api_node_now(), ROAMI_MISUSE_OBJECT, ROAM_EINVAL, call,
+				     object, caller);
 	return job_ready();
 }
 
+/* In the function that the program calls. */
+#define READY(object)   object_ready(object, __func__, __builtin_return_address(0))
 #define OBJECT(pointer) ((uint64_t)(uintptr_t)(pointer))
 
 /* Records what was synchronised on, for the race detector. */
@@ -410,8 +470,8 @@ static enum roam_err synced(enum roam_err err, enum roami_synced_kind kind, uint
 }
 
 /* Wrong use that returned `err`; in the function that the program calls. */
-#define MISUSED(kind, err, object)                                 \
-	roami_misused(job.node, ROAMI_MISUSE_##kind, err, object, \
+#define MISUSED(kind, err, object)                                          \
+	roami_misused(job.node, ROAMI_MISUSE_##kind, err, __func__, object, \
 		      __builtin_return_address(0))
 
 /*
@@ -430,21 +490,73 @@ enum roam_err roam_lock_init(const void *lock)
 	return object_init(lock);
 }
 
+/*
+ * A lock or an unlock that nothing stands in the way of.  It holds nothing where it could be
+ * cancelled, so it need not be deferred, which would take as long as all the rest.
+ */
+static inline bool quickly(const char *call, const void *object,
+			   bool (*fn)(struct roami_node *node, uint64_t id))
+{
+	bool done;
+
+	if (roami_inside.call != NULL || (uintptr_t)object < 64 || !job_settled())
+		return false;
+	roami_inside.call = call;
+	atomic_signal_fence(memory_order_seq_cst);
+	done = fn(job.node, OBJECT(object));
+	atomic_signal_fence(memory_order_seq_cst);
+	roami_inside.call = NULL;
+	return done;
+}
+
 enum roam_err roam_lock(const void *lock)
 {
+	if (quickly(__func__, lock, roami_lock_quick))
+		return ROAM_OK;
 	INSIDE;
-	enum roam_err err = object_ready(lock);
+	enum roam_err err = READY(lock);
 
 	if (err != ROAM_OK)
 		return err;
-	err = synced(roami_lock(job.node, OBJECT(lock)), ROAMI_SYNCED_LOCK, OBJECT(lock));
+	err = synced(roami_lock_until(job.node, OBJECT(lock), ROAMI_FOREVER), ROAMI_SYNCED_LOCK,
+		     OBJECT(lock));
 	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(LOCK, err, lock);
+}
+
+enum roam_err roam_trylock(const void *lock)
+{
+	INSIDE;
+	enum roam_err err = READY(lock);
+
+	return err == ROAM_OK ? synced(roami_lock_try(job.node, OBJECT(lock)), ROAMI_SYNCED_LOCK,
+					OBJECT(lock))
+			      : err;
+}
+
+/* A deadline of the program as one of the node. */
+static uint64_t until_ns(uint64_t until_us)
+{
+	return until_us < ROAMI_FOREVER / 1000 ? until_us * 1000 : ROAMI_FOREVER;
+}
+
+enum roam_err roam_lock_until(const void *lock, uint64_t until_us)
+{
+	INSIDE;
+	enum roam_err err = READY(lock);
+
+	if (err != ROAM_OK)
+		return err;
+	err = synced(roami_lock_until(job.node, OBJECT(lock), until_ns(until_us)),
+		     ROAMI_SYNCED_LOCK, OBJECT(lock));
+	return err != ROAM_ESTATE ? err : MISUSED(LOCK, err, lock);
 }
 
 enum roam_err roam_unlock(const void *lock)
 {
+	if (quickly(__func__, lock, roami_unlock_quick))
+		return ROAM_OK;
 	INSIDE;
-	enum roam_err err = object_ready(lock);
+	enum roam_err err = READY(lock);
 
 	if (err != ROAM_OK)
 		return err;
@@ -455,10 +567,10 @@ enum roam_err roam_unlock(const void *lock)
 enum roam_err roam_barrier(const void *barrier, unsigned threads)
 {
 	INSIDE;
-	enum roam_err err = object_ready(barrier);
+	enum roam_err err = READY(barrier);
 
-	if (threads == 0 || (err == ROAM_OK && threads > job.nodes * ROAMI_THREADS_MAX))
-		return ROAM_EINVAL;
+	if (err == ROAM_OK && (threads == 0 || threads > job.nodes * ROAMI_THREADS_MAX))
+		return MISUSED(BARRIER, ROAM_EINVAL, barrier);
 	return err == ROAM_OK ? synced(roami_barrier(job.node, OBJECT(barrier), threads),
 					ROAMI_SYNCED_BARRIER, OBJECT(barrier))
 			      : err;
@@ -479,24 +591,45 @@ enum roam_err roam_cond_init(const void *cond)
 	return object_init(cond);
 }
 
+/* Both waits, of objects that are ready; within INSIDE. */
+static enum roam_err cond_wait(const void *cond, const void *lock, uint64_t until)
+{
+	enum roam_err woken =
+		roami_cond_wait_until(job.node, OBJECT(cond), OBJECT(lock), until);
+
+	if (woken == ROAM_OK || woken == ROAM_ETIMEDOUT)
+		roami_race_synced(job.node, ROAMI_SYNCED_COND, OBJECT(cond));
+	return woken;
+}
+
 enum roam_err roam_cond_wait(const void *cond, const void *lock)
 {
 	INSIDE;
-	enum roam_err err = object_ready(cond);
+	enum roam_err err = READY(cond);
 
-	if (err == ROAM_OK && (uintptr_t)lock < 64)
-		err = ROAM_EINVAL;
-	if (err != ROAM_OK)
-		return err;
-	err = synced(roami_cond_wait(job.node, OBJECT(cond), OBJECT(lock)),
-		     ROAMI_SYNCED_COND, OBJECT(cond));
-	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(COND_WAIT, err, lock);
+	if (err == ROAM_OK)
+		err = READY(lock);
+	if (err == ROAM_OK)
+		err = cond_wait(cond, lock, ROAMI_FOREVER);
+	return err != ROAM_ENOTHELD ? err : MISUSED(COND_WAIT, err, lock);
+}
+
+enum roam_err roam_cond_wait_until(const void *cond, const void *lock, uint64_t until_us)
+{
+	INSIDE;
+	enum roam_err err = READY(cond);
+
+	if (err == ROAM_OK)
+		err = READY(lock);
+	if (err == ROAM_OK)
+		err = cond_wait(cond, lock, until_ns(until_us));
+	return err != ROAM_ENOTHELD ? err : MISUSED(COND_WAIT, err, lock);
 }
 
 enum roam_err roam_cond_signal(const void *cond)
 {
 	INSIDE;
-	enum roam_err err = object_ready(cond);
+	enum roam_err err = READY(cond);
 
 	return err == ROAM_OK ? roami_cond_post(job.node, OBJECT(cond), false) : err;
 }
@@ -504,7 +637,7 @@ enum roam_err roam_cond_signal(const void *cond)
 enum roam_err roam_cond_broadcast(const void *cond)
 {
 	INSIDE;
-	enum roam_err err = object_ready(cond);
+	enum roam_err err = READY(cond);
 
 	return err == ROAM_OK ? roami_cond_post(job.node, OBJECT(cond), true) : err;
 }
@@ -512,7 +645,7 @@ enum roam_err roam_cond_broadcast(const void *cond)
 enum roam_err roam_flag_set(const void *flag)
 {
 	INSIDE;
-	enum roam_err err = object_ready(flag);
+	enum roam_err err = READY(flag);
 
 	return err == ROAM_OK ? synced(roami_flag_set(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
 					OBJECT(flag))
@@ -522,7 +655,7 @@ enum roam_err roam_flag_set(const void *flag)
 enum roam_err roam_flag_wait(const void *flag)
 {
 	INSIDE;
-	enum roam_err err = object_ready(flag);
+	enum roam_err err = READY(flag);
 
 	return err == ROAM_OK ? synced(roami_flag_wait(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
 					OBJECT(flag))
@@ -532,7 +665,7 @@ enum roam_err roam_flag_wait(const void *flag)
 enum roam_err roam_flag_clear(const void *flag)
 {
 	INSIDE;
-	enum roam_err err = object_ready(flag);
+	enum roam_err err = READY(flag);
 
 	return err == ROAM_OK ? roami_flag_clear(job.node, OBJECT(flag)) : err;
 }
@@ -564,4 +697,16 @@ void roam_stats_print(int fd)
 {
 	if (job.node != NULL)
 		roami_job_print(&job, fd);
+}
+
+void roam_roi_begin(void)
+{
+	if (job.node != NULL)
+		roami_stats_enter(job.node->stats);
+}
+
+void roam_roi_end(void)
+{
+	if (job.node != NULL)
+		roami_stats_leave(job.node->stats);
 }

@@ -17,6 +17,7 @@
 #include "base/segment.h"
 #include "base/sleep.h"
 #include "base/vclock.h"
+#include "fault/alias.h"
 #include "fault/engine.h"
 #include "os/os.h"
 #include "os/slab.h"
@@ -75,6 +76,9 @@ enum {
 	ROAMI_PAGE_LISTED = 64, /* seen, while the list of copies is compacted */
 	ROAMI_PAGE_TWINS = 128  /* this home's writes make a twin, like others' */
 };
+
+#define ROAMI_HOT_AFTER     2u   /* intervals that wrote a page make it hot */
+#define ROAMI_HEAT_DEFERRED 128u /* in `heat`: written, told, and still to be closed */
 
 struct roami_page {
 	struct roami_spin lock;
@@ -141,6 +145,7 @@ struct roami_returns {
 /* What the core remembers of an application thread; see base/thread.h. */
 struct roami_thread {
 	bool registered;   /* counted by the barriers of all threads */
+	uint32_t mate;     /* its number in the node's team; 0 as well: it is of none */
 	struct roami_streams reads;
 	struct roami_streams claims;
 	/*
@@ -221,6 +226,12 @@ static inline unsigned roami_page_manager(uint32_t page, unsigned nodes)
 	return page / 512 % nodes;
 }
 
+/* The nodes have one heap: `segments[i].heap` of all is node 0's (roam/protocol.h). */
+static inline bool roami_one_heap(const struct roami_node *node)
+{
+	return node->protocol->one_heap;
+}
+
 /* Scope consistency: notices are kept with locks; see sync/scope.h. */
 static inline bool roami_scoped(const struct roami_node *node)
 {
@@ -287,6 +298,12 @@ static inline void roami_wait_ticket(struct roami_node *node, uint32_t ticket,
 		node->env->sleep->wait(node, ticket, condition, arg);
 }
 
+/* See struct roami_sleep, `until`. */
+static inline void roami_wait_until(struct roami_node *node, uint64_t when)
+{
+	node->env->sleep->until(node, when);
+}
+
 /* See struct roami_sleep, `changed`. */
 static inline void roami_changed(struct roami_node *node, unsigned peer)
 {
@@ -325,6 +342,7 @@ struct roami_node_params {
 	const struct roam_protocol *protocol;
 	const struct roam_protocol *const *regions; /* of each stretch of the layout; NULLs: none */
 	const struct roami_fault_engine *engine;
+	const struct roami_aliases *aliases; /* of its pages; NULL: none */
 	const struct roam_transport *transport; /* of the peers of which `by` says none */
 	const struct roam_transport *const *by; /* by what each is reached; NULL: not said */
 	const int *bells; /* eventfds that wake nodes of this host, if several are joined */
@@ -361,7 +379,8 @@ const struct roam_protocol *roami_protocol_find(const char *name);
 
 /*
  * Whether `region` can coexist with the job's protocol `own`: under ScC notices are kept with
- * locks, and a protocol that needs RC's would miss some.
+ * locks, and a protocol that needs RC's would miss some; where nodes have one heap, no page of it
+ * can be one of several copies.
  */
 bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region);
 extern const struct roam_protocol

@@ -160,17 +160,25 @@ static bool option_number(const char *text, size_t length, bool suffix, uint64_t
 	return true;
 }
 
+/* Behind "auto|" of a table line, which stands for 0. */
+static const char *option_numbers(const struct roami_option *option, bool *automatic_p)
+{
+	*automatic_p = strncmp(option->allowed, "auto|", 5) == 0;
+	return option->allowed + (*automatic_p ? 5 : 0);
+}
+
 /* The limits of a table line, "least..most". */
 static void option_limits(const struct roami_option *option, uint64_t *least_p, uint64_t *most_p)
 {
-	const char *dots = strstr(option->allowed, "..");
-	bool suffix = option->type == ROAMI_OPTION_SIZE;
+	bool suffix = option->type == ROAMI_OPTION_SIZE, automatic;
+	const char *numbers = option_numbers(option, &automatic);
+	const char *dots = strstr(numbers, "..");
 
 	*least_p = 0;
 	*most_p = UINT64_MAX;
 	if (dots == NULL)
 		return;
-	option_number(option->allowed, (size_t)(dots - option->allowed), suffix, least_p);
+	option_number(numbers, (size_t)(dots - numbers), suffix, least_p);
 	option_number(dots + 2, strlen(dots + 2), suffix, most_p);
 }
 
@@ -250,7 +258,13 @@ static bool option_output(const char *value, char *field)
 static bool option_range(const struct roami_option *option, const char *value, uint64_t *value_p)
 {
 	uint64_t number, least, most;
+	bool automatic;
 
+	option_numbers(option, &automatic);
+	if (automatic && strcmp(value, "auto") == 0) {
+		*value_p = 0;
+		return true;
+	}
 	if (!option_number(value, strlen(value), option->type == ROAMI_OPTION_SIZE, &number))
 		return false;
 	option_limits(option, &least, &most);
@@ -513,8 +527,10 @@ static void option_words(const char *words, char *text, size_t bytes)
 
 void roami_option_allowed(const struct roami_option *option, char *text, size_t bytes)
 {
-	const char *dots = strstr(option->allowed, "..");
-	int least = dots == NULL ? 0 : (int)(dots - option->allowed);
+	bool automatic;
+	const char *numbers = option_numbers(option, &automatic);
+	const char *dots = strstr(numbers, "..");
+	int least = dots == NULL ? 0 : (int)(dots - numbers);
 
 	switch (option->type) {
 	case ROAMI_OPTION_NAME:
@@ -530,10 +546,11 @@ void roami_option_allowed(const struct roami_option *option, char *text, size_t 
 			 ", several with commas between");
 		break;
 	case ROAMI_OPTION_SIZE:
-		snprintf(text, bytes, "a size from %.*s to %s", least, option->allowed, dots + 2);
+		snprintf(text, bytes, "a size from %.*s to %s", least, numbers, dots + 2);
 		break;
 	case ROAMI_OPTION_UNSIGNED:
-		snprintf(text, bytes, "a number from %.*s to %s", least, option->allowed, dots + 2);
+		snprintf(text, bytes, "%sa number from %.*s to %s", automatic ? "auto or " : "",
+			 least, numbers, dots + 2);
 		break;
 	case ROAMI_OPTION_BOOL:
 		snprintf(text, bytes, "0 or 1");
@@ -599,7 +616,10 @@ void roami_option_show(const struct roami_option *option, const struct roami_opt
 		option_show_size(*(const uint64_t *)field, text, bytes);
 		break;
 	case ROAMI_OPTION_UNSIGNED:
-		snprintf(text, bytes, "%llu", *(const unsigned long long *)field);
+		if (*(const uint64_t *)field == 0 && strncmp(option->allowed, "auto|", 5) == 0)
+			snprintf(text, bytes, "auto");
+		else
+			snprintf(text, bytes, "%llu", *(const unsigned long long *)field);
 		break;
 	case ROAMI_OPTION_BOOL:
 		snprintf(text, bytes, "%d", *(const bool *)field);

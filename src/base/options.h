@@ -18,7 +18,17 @@
 
 /* Values of CHOICE options: the index of the word in the table. */
 /* Bits of a LIST: the words of the table behind the first one, in their order. */
-enum roami_option_check { ROAMI_CHECK_RACE = 1, ROAMI_CHECK_STATICS = 2 };
+enum roami_option_check {
+	ROAMI_CHECK_RACE = 1,
+	ROAMI_CHECK_STATICS = 2,
+	ROAMI_CHECK_SHARING = 4,
+	ROAMI_CHECK_POINTERS = 8,
+	ROAMI_CHECK_HEAP = 16,
+	/* Of them, those that look at diffs. */
+	ROAMI_CHECK_DIFFS = ROAMI_CHECK_RACE | ROAMI_CHECK_SHARING | ROAMI_CHECK_POINTERS,
+	/* Those that name blocks. */
+	ROAMI_CHECK_BLOCKS = ROAMI_CHECK_DIFFS | ROAMI_CHECK_HEAP
+};
 enum roami_option_ivy { ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC };
 enum roami_option_erc { ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO };
 enum roami_option_barrier { ROAMI_BARRIER_FLAT, ROAMI_BARRIER_TREE };

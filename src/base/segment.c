@@ -7,6 +7,8 @@
 #define RING_RUNS      (64u * 1024)
 #define LOCK_SLOTS    (128u * 1024)
 #define MEETING_SLOTS 4096u
+#define HUGE_PAGE     ((size_t)2 << 20)
+#define HUGE_LEAST    (8 * HUGE_PAGE) /* of a heap; tests have smaller ones */
 
 _Static_assert(sizeof(struct roami_header) == 16, "a page header is two words");
 
@@ -58,6 +60,8 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 	at += segment_round(nodes_max * sizeof(struct roami_shared_tail));
 	layout->slots = at;
 	at += segment_round((size_t)nodes_max * roami_share_slots(layout) * sizeof(uint32_t));
+	if (layout->heap_bytes >= HUGE_LEAST) /* the app view's own pages begin at a huge one */
+		at += (0 - (at + (size_t)layout->own_first * ROAMI_PAGE)) % HUGE_PAGE;
 	layout->heap = at;
 	layout->total = at + layout->heap_bytes;
 }

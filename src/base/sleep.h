@@ -12,6 +12,7 @@
 struct roami_node;
 
 #define ROAMI_NO_TICKET UINT64_MAX
+#define ROAMI_FOREVER   UINT64_MAX
 
 struct roami_sleep {
 	/*
@@ -21,6 +22,11 @@ struct roami_sleep {
 	 */
 	void (*wait)(struct roami_node *node, uint64_t ticket, bool (*condition)(void *arg),
 		     void *arg);
+	/*
+	 * The conditions that the calling thread waits for from now on may hold at this time, of
+	 * env->now, though nothing changes: it looks then.  ROAMI_FOREVER: no more.  app.
+	 */
+	void (*until)(struct roami_node *node, uint64_t when);
 	/*
 	 * Something has changed that threads of `peer` (this node, or another one of its host) may
 	 * wait for.  With a ticket, where `peer` is this node: the thread that has it may go on.

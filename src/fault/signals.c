@@ -28,6 +28,10 @@
 /* By which glibc's pthread_cancel interrupts a thread. */
 #define SIGNAL_CANCEL 32
 
+/* Of a stack, where the caller of a function of a library is looked for. */
+#define CODE_WORDS 128u
+#define STACK_PAGE 4096u
+
 #define OLDER_MAX 8
 #define OLDER_ROOMS 4
 
@@ -320,6 +324,27 @@ void roami_signals_fault(roami_fault_fn *fn, void *arg, uint32_t page, bool writ
 	roami_slab_give(room);
 	own->depth--;
 	pthread_setcancelstate(touch.cancel, NULL);
+}
+
+/* AddressSanitizer does not allow what it reads: frames of others. */
+__attribute__((no_sanitize("address"))) uintptr_t roami_signals_code(uintptr_t text, uintptr_t end)
+{
+	const ucontext_t *context = signals_own.context;
+	uintptr_t code, sp;
+
+	if (context == NULL)
+		return 0;
+	code = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+	sp = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+	/* Within one page of the stack, which is there. */
+	for (unsigned i = 0; code - text >= end - text && i < CODE_WORDS && sp % 8 == 0; i++) {
+		if (i > 0 && sp % STACK_PAGE == 0)
+			return 0;
+		code = *(const volatile uintptr_t *)sp; /* NOLINT: an address */
+		code--; /* in the call, not behind it */
+		sp += sizeof(code);
+	}
+	return code - text < end - text ? code : 0;
 }
 
 size_t roami_signals_depth(void)

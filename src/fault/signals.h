@@ -64,6 +64,13 @@ bool roami_signals_check(int signal);
  */
 void roami_signals_fault(roami_fault_fn *fn, void *arg, uint32_t page, bool write, bool kind_known);
 
+/*
+ * The instruction that the fault under way of the calling thread interrupted, if it lies between
+ * `text` and `end`; else in the innermost call there on the stack, most likely of the function that
+ * faulted.  0: neither, or no fault is under way.  Async-signal-safe.
+ */
+uintptr_t roami_signals_code(uintptr_t text, uintptr_t end);
+
 /* The most bytes that fn has needed of such a stack, for tests. */
 size_t roami_signals_depth(void);
 

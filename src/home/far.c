@@ -9,6 +9,8 @@
 #include "page/page.h"
 #include "page/staging.h"
 
+#define PART_LEAST 8u /* pages; see placement_marks */
+
 /* ----------------------------------------------------------------------------------- the pools */
 
 enum { PARTS_LOOK, PARTS_TAKE, PARTS_PUT, PARTS_FREE };
@@ -152,13 +154,30 @@ uint64_t roami_page_option(struct roami_node *node, uint32_t page, uint64_t othe
 	return option >= ROAMI_OPTION_OWN ? option - ROAMI_OPTION_OWN : otherwise;
 }
 
+/*
+ * Where runs of claims end: a block's beginning, and those of as many equal parts as there are
+ * nodes.  Most programs divide arrays so; a node that is early would become home of pages that the
+ * next one is about to write, and diffs of them would travel for ever.
+ */
+static void placement_marks(const struct roami_segment *there, unsigned manager, unsigned nodes,
+			    const struct roami_placement *place)
+{
+	unsigned parts = place->pages >= nodes * PART_LEAST ? nodes : 1;
+
+	for (unsigned part = 0; part < parts; part++) {
+		uint32_t page = place->page + (uint32_t)((uint64_t)part * place->pages / parts);
+
+		if (roami_page_manager(page, nodes) == manager)
+			atomic_fetch_or(&there->headers[page].where, ROAMI_HEADER_BLOCK);
+	}
+}
+
 void roami_placement_words(const struct roami_segment *there, unsigned manager, unsigned nodes,
 			   const struct roami_placement *place)
 {
 	roami_assert(manager < nodes && place->pages > 0);
 	roami_placement_option(there, place);
-	if (roami_page_manager(place->page, nodes) == manager)
-		atomic_fetch_or(&there->headers[place->page].where, ROAMI_HEADER_BLOCK);
+	placement_marks(there, manager, nodes, place);
 	if (place->place == ROAM_PLACE_FIRST_TOUCH)
 		return;
 	for (uint32_t i = 0; i < place->pages; i++) {

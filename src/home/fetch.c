@@ -6,6 +6,7 @@
 #include "msg/msg.h"
 #include "page/page.h"
 #include "page/prefetch.h"
+#include "page/sharing.h"
 
 /*
  * Tells `home` that a node may hold a copy; returns the mark's generation, which the home
@@ -103,7 +104,7 @@ static bool fetch_open(struct roami_header *header)
 }
 
 /* Copies the page to `to`; *version_p: the version read before the bytes. */
-enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
+enum roam_fetch roami_fetch_mapped(struct roami_node *node, unsigned home, uint32_t page,
 				   uint8_t *to, uint64_t *version_p)
 {
 	struct roami_header *header = &node->segments[home].headers[page];
@@ -122,7 +123,7 @@ enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint3
 		roami_step(node);
 		open = fetch_open(header);
 		*version_p = ROAMI_VERSION(atomic_load(&header->version));
-		fetch_bytes(node, home != node->me, page, to,
+		fetch_bytes(node, to == roami_page_bytes(node, page), page, to,
 			    node->segments[home].heap + (size_t)page * ROAMI_PAGE);
 		atomic_thread_fence(memory_order_acquire);
 		if (((atomic_load(&header->where) ^ where) & ~MARKS) == 0 &&
@@ -157,11 +158,11 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 	struct roami_fetch_head head;
 	struct roam_part parts[2] = {{&head, sizeof(head)}, {bytes, sizeof(bytes)}};
 
-	head.result = roami_fetch_direct(node, node->me, page, bytes, &head.version);
+	head.result = roami_fetch_mapped(node, node->me, page, bytes, &head.version);
 	if (head.result == ROAM_FETCH_NOT_HOME && fetch_early(node, request, page))
 		return;
 	if (head.result == ROAM_FETCH_NOT_HOME) /* or the page was published since */
-		head.result = roami_fetch_direct(node, node->me, page, bytes, &head.version);
+		head.result = roami_fetch_mapped(node, node->me, page, bytes, &head.version);
 	if (head.result <= ROAM_FETCH_OPEN)
 		roami_msg_reply_page(node, request, ROAMI_ANSWER_PAGE, parts, 2);
 	else
@@ -171,20 +172,23 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
 {
 	roami_assert(bytes != NULL);
-	if (roami_fetch_direct(node, node->me, page, bytes, version_p) > ROAM_FETCH_OPEN)
+	if (roami_fetch_mapped(node, node->me, page, bytes, version_p) > ROAM_FETCH_OPEN)
 		roami_node_fail(node, "page %u: roami_home_copy, but not at home", page);
 }
 
-static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, unsigned count,
+		       uint8_t *aside)
 {
 	struct roami_fetches fetches;
 
 	roami_assert(count > 0 && count <= ROAMI_CALLS_AT_ONCE);
 	fetches.list = list;
 	fetches.count = count;
+	fetches.aside = aside;
 	for (unsigned i = 0; i < count; i++) {
 		roami_assert(list[i].home < node->nodes && list[i].home != node->me);
 		roami_contract_pending(node, list[i].page);
+		roami_sharing_fetched(node, list[i].page);
 	}
 	for (unsigned i = 0; home_of(node)->reaches[i] != NULL; i++)
 		if (home_of(node)->reaches[i]->fetch_begin != NULL)
@@ -202,11 +206,31 @@ void roami_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsig
 	while (count > 0) {
 		unsigned some = count < ROAMI_CALLS_AT_ONCE ? count : ROAMI_CALLS_AT_ONCE;
 
-		fetch_some(node, list, some);
+		fetch_some(node, list, some, NULL);
 		list += some;
 		count -= some;
 	}
 	roami_wait_end(node);
+}
+
+/*
+ * The copies are patched by what has changed in them, not copied: other threads of this node may be
+ * writing them.
+ */
+void roami_refresh_all(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
+{
+	uint8_t *aside = roami_staging_aside(node);
+
+	roami_assert(count <= ROAM_REFRESH_MAX);
+	roami_wait_begin(node);
+	fetch_some(node, list, count, aside);
+	roami_wait_end(node);
+	ROAMI_COUNT(node->stats, refreshes, count);
+	for (unsigned i = 0; i < count; i++) {
+		roami_contract(roami_page_hot(node, list[i].page));
+		if (list[i].result <= ROAM_FETCH_OPEN)
+			roami_page_follow(node, list[i].page, aside + i * ROAMI_PAGE);
+	}
 }
 
 enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t page,

@@ -8,9 +8,9 @@
  * each kind of reach that the node has; each does the items of its own peers.
  *
  * The home room keeps rules 2.3 (directory.c, creator.c, provisional.c), 6.1 (roami_flush returns
- * when the homes have applied the diffs), 6.3 (near_flush, diffs_count), 6.6 (roami_fetch_direct),
+ * when the homes have applied the diffs), 6.3 (near_flush, diffs_count), 6.6 (roami_fetch_mapped),
  * 6.7 (roami_home_shared), 6.9 (a home that may be taken is held by a count in its version), 6.10
- * (a list of shared pages per fetcher), 7.1 (roami_home_give, roami_fetch_direct) and 10.5
+ * (a list of shared pages per fetcher), 7.1 (roami_home_give, roami_fetch_mapped) and 10.5
  * (roami_words_ended).
  */
 #ifndef ROAMI_REACH_H
@@ -57,6 +57,7 @@ enum roami_creator { ROAMI_CREATOR_NOT, ROAMI_CREATOR_HAS, ROAMI_CREATOR_UNKNOWN
 struct roami_fetches {
 	struct roam_fetch_one *list;
 	unsigned count;
+	uint8_t *aside; /* where they go, in the list's order; NULL: into the pages */
 	unsigned asked; /* the pages asked for by message, and their requests: */
 	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
 	struct roami_fetch_head {
@@ -253,7 +254,7 @@ enum roami_creator roami_near_creator_has(struct roami_node *node, uint32_t page
 enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page, bool ask);
 
 /* In fetch.c: rule 6.6 up to the copy, for a home whose segment is mapped. */
-enum roam_fetch roami_fetch_direct(struct roami_node *node, unsigned home, uint32_t page,
+enum roam_fetch roami_fetch_mapped(struct roami_node *node, unsigned home, uint32_t page,
 				   uint8_t *to, uint64_t *version_p);
 
 /* In fetch.c: whether a page may be opened while it is filled. */

@@ -52,6 +52,15 @@ static bool far_block_begins(struct roami_node *node, unsigned manager, uint32_t
 
 /* --------------------------------------------------------------------------------------- pages */
 
+/* Where page i of the batch goes, the slot-th that is asked for here. */
+static uint8_t *far_fetch_to(struct roami_node *node, const struct roami_fetches *fetches,
+			     unsigned i, unsigned slot)
+{
+	roami_contract(i < fetches->count);
+	return fetches->aside != NULL ? fetches->aside + i * ROAMI_PAGE
+				      : roami_staging_buffer(node, fetches->list[i].page, slot);
+}
+
 static void far_fetch_begin(struct roami_node *node, const struct roami_reach *reach,
 			    struct roami_fetches *fetches)
 {
@@ -67,8 +76,7 @@ static void far_fetch_begin(struct roami_node *node, const struct roami_reach *r
 							    one->page,
 							    &fetches->heads[asked],
 							    sizeof(fetches->heads[asked]),
-							    roami_staging_buffer(node, one->page,
-										 asked),
+							    far_fetch_to(node, fetches, i, asked),
 							    NULL};
 		asked++;
 	}
@@ -93,6 +101,8 @@ static void far_fetch_one(struct roami_node *node, struct roami_fetches *fetches
 		roami_node_fail(node, "node %u: malformed reply to a fetch", one->home);
 	one->version = head->version;
 	one->result = (enum roam_fetch)head->result;
+	if (fetches->aside != NULL)
+		return;
 	if (came)
 		roami_staging_add(node, &fetches->staging, one->page, slot, ask->page,
 				  roami_fetch_may_open(node, one->page));

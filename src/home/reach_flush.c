@@ -5,6 +5,7 @@
 #include "home/reach.h"
 #include "home/remote.h"
 #include "page/page.h"
+#include "page/pointers.h"
 #include "page/race.h"
 
 /*
@@ -64,6 +65,7 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	struct roami_vclock clock;
 	struct roami_synced since = {0, ROAMI_SYNCED_NOT};
 	size_t count = 0, clock_bytes;
+	uint64_t place;
 
 	if (roami_race_checked(node))
 		memset(&clock, 0, sizeof(clock));
@@ -84,14 +86,19 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 			roami_node_fail(node, "node %u: malformed message of diffs", request->from);
 		memcpy(&item, at, sizeof(item));
 		at += sizeof(item);
+		place = 0;
+		if (roami_race_checked(node) && sizeof(place) <= (size_t)(end - at)) {
+			memcpy(&place, at, sizeof(place));
+			at += sizeof(place);
+		}
 		if (item.page >= node->layout.pages || item.bytes > (size_t)(end - at) ||
 		    count == BATCH_PAGES)
 			roami_node_fail(node, "node %u: malformed diff", request->from);
 		versions[count++] = diffs_count(node, request, item.page, at, item.bytes);
 		if (roami_race_checked(node)) {
 			roami_page_lock(node, item.page);
-			roami_race_note(node, item.page, request->origin, &clock, &since, at,
-					item.bytes);
+			roami_race_note(node, item.page, request->origin, &clock, &since,
+					place, at, item.bytes);
 			roami_page_unlock(node, item.page);
 		}
 		at += (item.bytes + 7u) & ~7u;
@@ -129,6 +136,7 @@ static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool
 			 uint8_t *batch, size_t *count)
 {
 	struct flush_item item = {dirty->page, 0};
+	size_t head = sizeof(item);
 	uint8_t *twin = roami_twin_bytes(node, roami_page_entry(node, item.page)->twin);
 
 	roami_contract_pending(node, dirty->page);
@@ -138,7 +146,15 @@ static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool
 		roami_page_close(node, &item.page, 1, ROAM_READ);
 		dirty->keep = false;
 	}
-	item.bytes = flush_encode(node, batch + sizeof(item), item.page, twin, dirty->keep);
+	/* In between, if diffs are looked at, goes the code that wrote the page. */
+	if (roami_race_checked(node)) {
+		uint64_t place = roami_race_place(node, item.page);
+
+		memcpy(batch + head, &place, sizeof(place));
+		head += sizeof(place);
+	}
+	item.bytes = flush_encode(node, batch + head, item.page, twin, dirty->keep);
+	roami_pointers_look(node, item.page, batch + head, item.bytes);
 	dirty->changed = item.bytes != 0;
 	if (item.bytes == 0) {
 		ROAMI_COUNT(node->stats, diffs_empty, 1);
@@ -148,7 +164,7 @@ static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool
 	ROAMI_COUNT(node->stats, diffs, 1);
 	ROAMI_COUNT(node->stats, diff_bytes, item.bytes);
 	(*count)++;
-	return sizeof(item) + ((item.bytes + 7u) & ~7u);
+	return head + ((item.bytes + 7u) & ~7u);
 }
 
 uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page, const void *diff,

@@ -114,15 +114,14 @@ static void near_publish(struct roami_node *node, unsigned manager, const struct
 
 /* --------------------------------------------------------------------------------------- pages */
 
-static void near_fetch_one(struct roami_node *node, struct roam_fetch_one *one)
+static void near_fetch_one(struct roami_node *node, struct roam_fetch_one *one, uint8_t *to)
 {
 	bool stays = roami_homes_of(node, one->page) == ROAM_HOMES_FIXED;
-	uint8_t *to = roami_page_bytes(node, one->page);
 
 	roami_contract_pending(node, one->page);
 	roami_contract(one->home != node->me);
 	for (unsigned turn = 0;
-	     (one->result = roami_fetch_direct(node, one->home, one->page, to, &one->version)) ==
+	     (one->result = roami_fetch_mapped(node, one->home, one->page, to, &one->version)) ==
 		     ROAM_FETCH_NOT_HOME &&
 	     stays;
 	     turn++) { /* claimed at a far manager, and not yet published */
@@ -130,7 +129,7 @@ static void near_fetch_one(struct roami_node *node, struct roam_fetch_one *one)
 	}
 	if (one->result <= ROAM_FETCH_OPEN)
 		ROAMI_COUNT(node->stats, bytes_fetched, ROAMI_PAGE);
-	else
+	else if (to == roami_page_bytes(node, one->page))
 		roami_page_unmap(node, one->page);
 }
 
@@ -139,7 +138,10 @@ static void near_fetch(struct roami_node *node, const struct roami_reach *reach,
 {
 	for (unsigned i = 0; i < fetches->count; i++)
 		if (node->reach[fetches->list[i].home] == reach)
-			near_fetch_one(node, &fetches->list[i]);
+			near_fetch_one(node, &fetches->list[i],
+				       fetches->aside != NULL
+					       ? fetches->aside + i * ROAMI_PAGE
+					       : roami_page_bytes(node, fetches->list[i].page));
 }
 
 /* ------------------------------------------------------------------------------------- flushes */

@@ -210,6 +210,39 @@ static enum roam_err job_take(struct roami_job *job, unsigned number, size_t byt
 	}
 }
 
+/*
+ * Until a launched job's nodes first synchronise each allocates by itself, some later than others:
+ * what a node zeroed for a new block others could have written already.  So memory that was freed
+ * is not used again before that: it is held, on all nodes alike.
+ */
+static enum roam_err job_take_new(struct roami_job *job, unsigned number, size_t bytes,
+				  uint64_t *offset_p, bool *fresh_p)
+{
+	bool apart = job->life == ROAMI_JOB_JOINED && job->nodes > 1;
+	enum roam_err err = job_take(job, number, bytes, offset_p, fresh_p);
+
+	while (err == ROAM_OK && apart && !*fresh_p) {
+		uint64_t *held = roami_os_vec_grow(&job->held, sizeof(*held), 1);
+
+		if (held == NULL)
+			return ROAM_ENOMEM;
+		*held = *offset_p;
+		job->held.count++;
+		err = job_take(job, number, bytes, offset_p, fresh_p);
+	}
+	return err;
+}
+
+static bool job_is_held(const struct roami_job *job, uint64_t offset)
+{
+	const uint64_t *held = (const void *)job->held.items;
+
+	for (size_t i = 0; i < job->held.count; i++)
+		if (held[i] == offset)
+			return true;
+	return false;
+}
+
 /* A block of an allocator of this node's goes back to it. */
 static enum roam_err job_give(struct roami_job *job, unsigned number, uint64_t offset)
 {
@@ -222,6 +255,16 @@ static enum roam_err job_give(struct roami_job *job, unsigned number, uint64_t o
 	return err;
 }
 
+void roami_job_give_held(struct roami_job *job)
+{
+	const uint64_t *held = (const void *)job->held.items;
+
+	roami_assert(job->me == 0 && job->leases);
+	for (size_t i = 0; i < job->held.count; i++)
+		job_give(job, job_region(job, held[i]), held[i]);
+	job->held.count = 0;
+}
+
 /* A remotely freed block whose free this node has acquired (rule 3.2). */
 static void job_take_back(void *arg, const struct roami_remote_free *block)
 {
@@ -232,10 +275,12 @@ static void job_take_back(void *arg, const struct roami_remote_free *block)
 			(unsigned long long)block->offset);
 }
 
-/* Before the nodes are known any that could come will do. */
-static bool place_node_known(const struct roami_job *job, unsigned node)
+/* Before the nodes are known any that could come will do.  `process`: as programs number nodes. */
+static bool place_node_known(const struct roami_job *job, unsigned process)
 {
-	return node < (job->life == ROAMI_JOB_ALONE ? ROAMI_NODES_MAX : job->nodes);
+	unsigned nodes = job->life == ROAMI_JOB_ALONE ? ROAMI_NODES_MAX : job->nodes;
+
+	return roami_team_node(job, process) < nodes;
 }
 
 /* Several threads of the node allocate. */
@@ -280,7 +325,7 @@ static void *job_alloc(struct roami_job *job, unsigned number, size_t bytes,
 	roami_remote_free_drain(job->node, job_take_back, job);
 	*err_p = region_ready(job, number);
 	if (*err_p == ROAM_OK)
-		*err_p = job_take(job, number, bytes, &offset, &fresh);
+		*err_p = job_take_new(job, number, bytes, &offset, &fresh);
 	if (*err_p != ROAM_OK)
 		return NULL;
 	job_raise(job, offset + bytes);
@@ -290,6 +335,8 @@ static void *job_alloc(struct roami_job *job, unsigned number, size_t bytes,
 		roami_job_free(job, job->app + offset);
 		return NULL;
 	}
+	if (fresh)
+		roami_job_fill(job, offset, bytes);
 	if (!fresh) {
 		roami_objects_forget(job->node, offset, bytes);
 		memset(job->app + offset, 0, bytes);
@@ -370,7 +417,7 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 	 * itself.
 	 */
 	if (!job->leases)
-		return job_give(job, number, offset);
+		return job_is_held(job, offset) ? ROAM_ENOTOURS : job_give(job, number, offset);
 	index = pool_index(job, number, offset);
 	if (index >= pool->count) /* less than a part at the end, handed out before the seal */
 		return free_leased(job, number, 0, offset);
@@ -408,20 +455,34 @@ static enum roam_err job_note(struct roami_job *job, const struct roami_placemen
 	return block != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
+/* As it is noted, homes are processes; here they are nodes. */
+static struct roami_placement placement_of(const struct roami_job *job,
+					   const struct roami_placement *noted)
+{
+	struct roami_placement place = *noted;
+
+	if (place.place == ROAM_PLACE_NODE)
+		place.home = roami_team_node(job, place.home);
+	return place;
+}
+
 enum roam_err roami_job_place(struct roami_job *job, const struct roami_placement *place)
 {
+	struct roami_placement there = placement_of(job, place);
 	bool alone = job->life == ROAMI_JOB_ALONE && job->nodes == 1;
 	enum roam_err err = ROAM_OK;
 
 	if (place->place == ROAM_PLACE_NODE && !place_node_known(job, place->home))
 		return ROAM_EINVAL;
+	if (roami_one_heap(job->node)) /* its pages have no homes, and no options */
+		return ROAM_OK;
 	/* Homes are for nodes that there are now, an option is for those of later rounds too. */
 	if (alone || (job->me == 0 && place->option != 0))
 		err = job_note(job, place);
 	if (err == ROAM_OK && alone)
-		roami_placement_option(job->node->self, place);
+		roami_placement_option(job->node->self, &there);
 	else if (err == ROAM_OK)
-		roami_placement_all(job->node, place);
+		roami_placement_all(job->node, &there);
 	return err;
 }
 
@@ -434,8 +495,11 @@ void roami_job_collect_blocks(struct roami_job *job)
 		if (job->bases[node] == NULL)
 			continue;
 		roami_segment_point(&there, &job->layout, job->bases[node]);
-		for (size_t i = 0; i < job->blocks.count; i++)
-			roami_placement_words(&there, node, job->nodes, &places[i]);
+		for (size_t i = 0; i < job->blocks.count; i++) {
+			struct roami_placement place = placement_of(job, &places[i]);
+
+			roami_placement_words(&there, node, job->nodes, &place);
+		}
 	}
 }
 
@@ -444,6 +508,8 @@ void roami_job_mark_bytes(struct roami_job *job)
 	struct roami_segment self;
 	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
 
+	if (roami_one_heap(job->node)) /* nobody copies them */
+		return;
 	roami_segment_point(&self, &job->layout, job->bases[0]);
 	while (at < end) {
 		off_t data = lseek(job->fds[0], at, SEEK_DATA);

@@ -103,22 +103,63 @@ static enum roam_err check_engine(const struct roami_options *options,
 	return check_unknown("ROAM_FAULT", options->fault, names);
 }
 
+/* Checks that look at diffs, of protocols that show theirs. */
+static enum roam_err check_diffs(const struct roami_options *options)
+{
+	static const char *const names[] = {"race", "statics", "sharing", "pointers"};
+	const char *name = NULL;
+
+	if (roami_protocol_find(options->protocol)->checks_races)
+		return ROAM_OK;
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]) && name == NULL; i++)
+		if ((options->check & ROAMI_CHECK_DIFFS & 1u << i) != 0)
+			name = names[i];
+	if (name == NULL)
+		return ROAM_OK;
+	fprintf(stderr,
+		"roam: ROAM_CHECK=%s: needs the writers' diffs, which ROAM_PROTOCOL=%s does not "
+		"show; take ROAM_PROTOCOL=hlrc\n",
+		name, options->protocol);
+	return ROAM_EUNSUPPORTED;
+}
+
+/*
+ * Under ScC a node may know of a block by a lock and not see what lies around it, which was not
+ * written in a section of that lock.
+ */
+static enum roam_err check_heap(const struct roami_options *options)
+{
+	if ((options->check & ROAMI_CHECK_HEAP) == 0 ||
+	    roami_protocol_find(options->protocol)->model != ROAM_MODEL_SCC)
+		return ROAM_OK;
+	fprintf(stderr,
+		"roam: ROAM_CHECK=heap: under ROAM_PROTOCOL=%s a node may not see what lies "
+		"around a block; take ROAM_PROTOCOL=hlrc\n",
+		options->protocol);
+	return ROAM_EUNSUPPORTED;
+}
+
 enum roam_err roami_boot_check(const struct roami_options *options,
 			       const struct roami_fault_engine **engine_p)
 {
 	enum roam_err err = check_names(options);
 
+	if (err == ROAM_OK)
+		err = check_diffs(options);
+	if (err == ROAM_OK)
+		err = check_heap(options);
 	return err == ROAM_OK ? check_engine(options, engine_p) : err;
 }
 
-void roami_boot_warn(const struct roami_options *options)
+bool roami_boot_apart(const struct roami_options *options, char *why, size_t bytes)
 {
-	if ((options->check & ROAMI_CHECK_RACE) != 0 && options->log >= ROAMI_LEVEL_WARN &&
-	    !roami_protocol_find(options->protocol)->checks_races)
-		fprintf(stderr,
-			"roam: warning: ROAM_CHECK=race finds nothing under %s; take "
-			"ROAM_PROTOCOL=hlrc\n",
-			options->protocol);
+	if (!roami_protocol_find(options->protocol)->one_heap)
+		return true;
+	snprintf(why, bytes,
+		 "ROAM_PROTOCOL=%s: its nodes have one memory, so all must be on one host; take "
+		 "ROAM_PROTOCOL=hlrc",
+		 options->protocol);
+	return false;
 }
 
 /* -------------------------------------------------------------------------------------- models */
@@ -196,6 +237,14 @@ enum roam_err roami_job_region(struct roami_job *job, const char *protocol, unsi
 		return check_protocol("roam_alloc_region: protocol", protocol);
 	while (job->node->regions[++region].protocol != found)
 		;
+	if (found->one_heap || roami_one_heap(job->node)) {
+		fprintf(stderr,
+			"roam: roam_alloc_region: protocol %s cannot be beside %s: under %s all "
+			"of the heap is one memory\n",
+			protocol, job->node->protocol->name,
+			found->one_heap ? protocol : job->node->protocol->name);
+		return ROAM_EUNSUPPORTED;
+	}
 	if (!roami_protocol_beside(job->node->protocol, found)) {
 		fprintf(stderr,
 			"roam: roam_alloc_region: protocol %s needs the notices of %s, under %s "

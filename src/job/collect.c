@@ -113,9 +113,14 @@ void roami_collect_gather(struct roami_job *job)
 			collect_each(job, i, gather);
 }
 
-/* Where it is known whose bytes are right: no protocol has to bring them. */
+/*
+ * Where it is known whose bytes are right: no protocol has to bring them.  One heap is node 0's
+ * already.
+ */
 static void collect_by_directory(struct roami_job *job, collect_fn *each)
 {
+	if (roami_one_heap(job->node))
+		return;
 	for (unsigned i = 0; i < job->node->region_count; i++)
 		if (!collect_asks(job, job->node->regions[i].protocol))
 			collect_each(job, i, each);
@@ -213,6 +218,7 @@ static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint
 	}
 	drop_run(job, first, end);
 	if (end - first >= RUN_MAPPED && job->lone.count < RUNS_MAX &&
+	    !roami_shared_in(job, first, end) &&
 	    roami_single_take(job, at, at + bytes, job->fds[owner]))
 		return;
 	memcpy(collect_own(job, first), (uint8_t *)job->bases[owner] + job->layout.heap + at,

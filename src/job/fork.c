@@ -5,15 +5,31 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "job/job.h"
 #include "msg/msg.h"
+#include "os/inside.h"
 #include "os/os.h"
 
-/* A forked node, from here to its end. */
+/* The function of a forked node is over. */
+__attribute__((noreturn)) static void fork_child_end(struct roami_job *job)
+{
+	roami_team_join(job);
+	roami_statics_note(job);
+	roami_job_serve(job);
+	job->life = ROAMI_JOB_OVER;
+	roami_collect_leave(job);
+	fflush(NULL);
+	/* The creator does not wait for the kernel, which takes everything back at once. */
+	atomic_store(&roami_job_ctl(job, job->me)->joined, ROAMI_JOINED_LEFT);
+	_exit(0);
+}
+
+/* A forked node, from here to its end.  It may have been forked within a call of its parent. */
 __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*fn)(void),
 						 pid_t parent)
 {
@@ -21,9 +37,12 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 	unsigned nodes;
 	enum roam_err err = ROAM_OK;
 
+	roami_shared_reserve(job);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
+	if (roami_inside.call != NULL)
+		roami_inside_leave();
 	job->pid = getpid();
 	job->hang.runs = false; /* the parent's, as these: */
 	atomic_store(&job->real.seats.leaving, 0);
@@ -56,8 +75,7 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 	if (err == ROAM_OK) {
 		job->node->self = NULL;
 		if (!job->real.measured) /* forked before the seal */
-			roami_real_init(&job->real, nodes, job->options.spin_us,
-					job->options.chaos);
+			roami_team_waits(job, nodes);
 		roami_job_come(job, nodes);
 		err = roami_job_join(job, nodes, nodes);
 	}
@@ -67,15 +85,10 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 		_exit(ROAMI_EXIT_TOLD);
 	roami_job_seal_allocs(job);
 	roami_stats_begin(job->node->stats);
-	fn();
-	roami_statics_note(job);
-	roami_job_serve(job);
-	job->life = ROAMI_JOB_OVER;
-	roami_collect_leave(job);
-	fflush(NULL);
-	/* The creator does not wait for the kernel, which takes everything back at once. */
-	atomic_store(&roami_job_ctl(job, job->me)->joined, ROAMI_JOINED_LEFT);
-	_exit(0);
+	if (roami_team_start(job, fn) != ROAM_OK)
+		_exit(ROAMI_EXIT_TOLD);
+	roami_team_call(job, roami_team_function(job, 0, fn), fork_child_end);
+	_exit(0); /* it does not come back */
 }
 
 static enum roam_err fork_node(struct roami_job *job, unsigned node, void (*fn)(void))
@@ -140,7 +153,7 @@ static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(
 	roami_job_mark_bytes(job);
 	roami_job_collect_blocks(job);
 	atomic_store(&ctl->nodes, nodes);
-	roami_real_init(&job->real, nodes, job->options.spin_us, job->options.chaos);
+	roami_team_waits(job, nodes);
 	for (unsigned i = 1; fn != NULL && i < nodes && err == ROAM_OK; i++)
 		err = fork_node(job, i, fn);
 	if (err == ROAM_OK) {
@@ -161,10 +174,61 @@ static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(
 }
 
 
+/*
+ * `processes` of them, one thread each, at once: nodes are forked while their parent has one
+ * thread, and begin with fn, or with what their first process was created for.
+ */
+static enum roam_err fork_team(struct roami_job *job, unsigned processes, void (*fn)(void))
+{
+	unsigned nodes;
+	enum roam_err err = roami_team_nodes(job, processes, &nodes);
+
+	if (err == ROAM_OK)
+		err = fork_may(job, nodes);
+	if (err != ROAM_OK)
+		return err;
+	roami_statics_begin(job);
+	if (nodes == 1)
+		roami_single_begin(job);
+	else
+		err = roami_job_make_segments(job, nodes);
+	if (err == ROAM_OK && nodes > 1)
+		err = fork_all(job, nodes, fn);
+	job->created = 1;
+	return err == ROAM_OK ? roami_team_start(job, fn) : err;
+}
+
+/* The process is only noted: which node it belongs to, and with whom, shows at the seal. */
+static enum roam_err fork_note(struct roami_job *job, void (*fn)(void))
+{
+	enum roam_err err = fork_may(job, 1);
+
+	if (err == ROAM_OK)
+		err = roami_team_note(job, fn);
+	if (err == ROAM_OK)
+		job->created++;
+	return err;
+}
+
+/* A call that synchronises needs processes that cannot be: it is not what the program did wrong. */
+static enum roam_err fork_noted(struct roami_job *job)
+{
+	enum roam_err err =
+		fork_team(job, job->created, roami_team_function(job, 1, NULL));
+
+	if (err == ROAM_OK)
+		return ROAM_OK;
+	fflush(NULL);
+	_exit(EXIT_FAILURE);
+}
+
 static enum roam_err fork_create(struct roami_job *job, void (*fn)(void))
 {
-	enum roam_err err = fork_may(job, job->created + 1);
+	enum roam_err err;
 
+	if (job->options.threads != 1)
+		return fork_note(job, fn);
+	err = fork_may(job, job->created + 1);
 	if (err == ROAM_OK)
 		roami_statics_begin(job);
 	if (err == ROAM_OK)
@@ -178,20 +242,10 @@ static enum roam_err fork_create(struct roami_job *job, void (*fn)(void))
 
 static enum roam_err fork_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes)
 {
-	enum roam_err err = fork_may(job, nodes);
+	enum roam_err err = fork_team(job, nodes, fn);
 
-	if (err != ROAM_OK)
-		return err;
-	if (nodes == 1)
-		roami_single_begin(job);
-	roami_statics_begin(job);
-	if (nodes > 1) {
-		err = roami_job_make_segments(job, nodes);
-		if (err == ROAM_OK)
-			err = fork_all(job, nodes, fn);
-	}
 	if (err == ROAM_OK)
-		fn();
+		roami_team_call(job, fn, NULL);
 	roami_statics_note(job);
 	return err;
 }
@@ -200,6 +254,8 @@ static enum roam_err fork_seal(struct roami_job *job)
 {
 	if (job->life != ROAMI_JOB_ALONE || job->created == 1)
 		return ROAM_OK;
+	if (job->options.threads != 1)
+		return fork_noted(job);
 	return fork_all(job, job->created, NULL);
 }
 

@@ -8,6 +8,7 @@
 #include "base/thread.h"
 #include "home/far.h"
 #include "page/race.h"
+#include "page/sharing.h"
 #include "run/open.h"
 #include "sync/state.h"
 #include "sync/sync.h"
@@ -15,6 +16,14 @@
 extern char **environ;
 
 /* --------------------------------------------------------------------------------------- nodes */
+
+/* Nothing is restricted where a node is alone, or the hardware keeps the heap coherent. */
+static const struct roami_fault_engine *job_engine(const struct roami_job *job, unsigned nodes)
+{
+	bool restricts = nodes > 1 && !roami_protocol_find(job->options.protocol)->one_heap;
+
+	return restricts ? job->engine : &roami_fault_plain;
+}
 
 /* Opens the node for `nodes` nodes. */
 static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
@@ -29,7 +38,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.env_state = &job->real,
 		.protocol = roami_protocol_find(job->options.protocol),
 		.regions = roami_stretches,
-		.engine = nodes > 1 ? job->engine : &roami_fault_plain,
+		.engine = job_engine(job, nodes),
 		.bells = job->bells,
 		.layout = job->layout,
 		.bases = job->bases,
@@ -37,6 +46,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		.address = job->boot.address,
 		.app = job->app,
 		.fd = job->fds[job->me],
+		.aliases = &job->shared.statics,
 		.hosts = job->boot.hosts,
 		.aes = job->boot.aes != 0,
 		.host_names = job->host_names[0] != NULL ? job->host_names : NULL,
@@ -69,6 +79,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 		return roami_job_says(job, err, "cannot start the node");
 	races_of(job->node)->blocks = blocks;
 	roami_thread_self(job->node)->registered = true; /* ctl->threads begins with 1 */
+	roami_barrier_fix(job->node, job->threads_fixed);
 	return ROAM_OK;
 }
 
@@ -76,8 +87,7 @@ enum roam_err roami_job_come(struct roami_job *job, unsigned asked)
 {
 	roami_assert(job->bases[job->me] != NULL && job->life != ROAMI_JOB_TOGETHER);
 	job->real.on_fail = roami_job_failed;
-	if (job->options.pin)
-		roami_os_pin(job->me);
+	roami_team_bind(job);
 	if (job->options.bindings)
 		roami_job_report_binding(job);
 	return job->start->join != NULL ? job->start->join(job, asked) : ROAM_OK;
@@ -86,9 +96,11 @@ enum roam_err roami_job_come(struct roami_job *job, unsigned asked)
 enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned asked)
 {
 	struct roami_ctl *ctl = job->bases[job->me];
-	enum roam_err err = job_open_node(job, nodes);
+	enum roam_err err = roami_job_share_heap(job, nodes);
 
 	roami_assert(job->me < nodes);
+	if (err == ROAM_OK)
+		err = job_open_node(job, nodes);
 	if (err != ROAM_OK)
 		return err; /* told */
 	if (job->start->connect != NULL)
@@ -175,9 +187,31 @@ static const struct roami_main *job_main(const struct roami_job *job, enum roami
 {
 	if (job->boot.nodes == 0)
 		return &roami_main_forks;
-	if (kind == ROAMI_KIND_SPMD || job->boot.nodes == 1)
+	if (job->boot.nodes == 1)
+		return &roami_main_everywhere;
+	/* Statics of ROAM_SHARED begin with node 0's values: their nodes begin alone. */
+	if (kind == ROAMI_KIND_SPMD && job->shared.found == 0)
 		return &roami_main_everywhere;
 	return kind == ROAMI_KIND_CREATES ? &roami_main_repeats : &roami_main_undecided;
+}
+
+/* This process's first memory and node. */
+static enum roam_err job_start_main(struct roami_job *job, enum roami_kind kind)
+{
+	enum roam_err err;
+
+	job->main = job_main(job, kind);
+	err = job->main->start(job);
+	if (err == ROAM_OK)
+		roami_stats_begin(job->node->stats);
+	job->pid = getpid();
+	if (err == ROAM_OK)
+		err = roami_shared_move(job);
+	if (err == ROAM_OK && !job->exit_hook)
+		job->exit_hook = on_exit(job_on_exit, job) == 0;
+	if (err == ROAM_OK && kind == ROAMI_KIND_SPMD && roami_job_undecided(job))
+		roami_job_decide(job);
+	return err;
 }
 
 enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind,
@@ -192,35 +226,65 @@ enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind,
 	if (err == ROAM_OK)
 		err = roami_boot_check(&job->options, &job->engine);
 	job->needs = ROAM_MODEL_TX;
+	if (err == ROAM_OK)
+		err = roami_shared_find(job);
 	if (err == ROAM_OK) {
 		roami_boot_layout(&job->layout, &job->options);
 		err = job_begin(job, kind != ROAMI_KIND_SPMD, starts);
 	}
 	job->failed = err;
-	if (err != ROAM_OK)
-		return err;
-	job->main = job_main(job, kind);
-	err = job->main->start(job);
 	if (err == ROAM_OK)
-		roami_stats_begin(job->node->stats);
-	if (err == ROAM_OK && job->boot.me == 0)
-		roami_boot_warn(&job->options);
-	job->pid = getpid();
-	if (err == ROAM_OK && !job->exit_hook)
-		job->exit_hook = on_exit(job_on_exit, job) == 0;
-	return err;
+		roami_team_begin(job);
+	return err == ROAM_OK ? job_start_main(job, kind) : err;
 }
 
 /* -------------------------------------------------------------------------------- CREATE, seal */
 
+/* Libraries that the program has loaded since roam's start may have statics for the heap, too. */
+static enum roam_err job_share_late(struct roami_job *job)
+{
+	enum roam_err err;
+
+	if (job->life != ROAMI_JOB_ALONE || job->created > 1)
+		return ROAM_OK;
+	err = roami_shared_find(job);
+	return err == ROAM_OK ? roami_shared_move(job) : err;
+}
+
 enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void))
 {
-	return job->main->create(job, fn);
+	enum roam_err err = job_share_late(job);
+
+	return err == ROAM_OK ? job->main->create(job, fn) : err;
 }
 
 enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes)
 {
-	return job->main->create_all(job, fn, nodes);
+	enum roam_err err = job_share_late(job);
+
+	return err == ROAM_OK ? job->main->create_all(job, fn, nodes) : err;
+}
+
+enum roam_err roami_job_fix_threads(struct roami_job *job)
+{
+	if (job->threads_fixed)
+		return ROAM_OK;
+	if (job->life == ROAMI_JOB_TOGETHER || job->life == ROAMI_JOB_OVER)
+		return ROAM_ESTATE;
+	job->threads_fixed = true;
+	roami_barrier_fix(job->node, true);
+	return ROAM_OK;
+}
+
+enum roam_err roami_job_registers(const struct roami_job *job)
+{
+	if (!job->threads_fixed || job->options.barrier_tree != ROAMI_BARRIER_TREE)
+		return ROAM_OK;
+	fprintf(stderr,
+		"roam: node %u: roam_thread_init under ROAM_BARRIER=tree in a program that has "
+		"promised to register no threads (roam_threads_fixed, MAIN_INITENV)\n",
+		job->me);
+	return ROAM_ESTATE;
 }
 
 void roami_job_decide(struct roami_job *job)
@@ -339,6 +403,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	enum roam_err err = roami_job_seal(job);
 	unsigned nodes = job->nodes;
 
+	roami_team_join(job);
 	job_check(job);
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
 	    job->main->ended == NULL)
@@ -348,6 +413,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
+	roami_sharing_end(job->node);
 	roami_node_stop(job->node);
 	atomic_store(&ctl->returned, 0);
 	roami_collect_gather(job);
@@ -366,16 +432,22 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	job->parting = true;
 	if (err == ROAM_OK && roami_statics_report(job, nodes) > 0)
 		job->found = true;
+	if (err == ROAM_OK) {
+		roami_guard_scan(job);
+		roami_guard_report(job);
+	}
 	return err;
 }
 
 void roami_job_serve(struct roami_job *job)
 {
 	roami_assert(job->life == ROAMI_JOB_TOGETHER);
+	roami_guard_serve(job);
 	roami_seats_shut(&job->real);
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
+	roami_sharing_end(job->node);
 	roami_node_stop(job->node);
 	roami_stats_end(job->node->stats);
 	roami_state_stats(job->node);
@@ -387,11 +459,18 @@ void roami_job_serve(struct roami_job *job)
 void roami_job_finish(struct roami_job *job)
 {
 	roami_job_seal(job);
+	roami_team_join(job);
+	roami_team_warn(job);
 	job_check(job);
+	if (job->life == ROAMI_JOB_TOGETHER && (job->me != 0 || job->main->ended == NULL))
+		roami_shared_save(job); /* while the others serve */
 	if (job->life == ROAMI_JOB_ALONE) {
+		roami_guard_scan(job);
 		roami_stats_end(job->node->stats);
 		if (job->rounds == 0)
 			roami_job_verdict(job);
+		else
+			roami_guard_report(job);
 		roami_job_report(job);
 	}
 	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 && job->main->ended != NULL) {
@@ -401,14 +480,18 @@ void roami_job_finish(struct roami_job *job)
 		if (job->me == 0)
 			job_end_all(job);
 	}
+	if (job->life == ROAMI_JOB_ALONE)
+		roami_shared_save(job);
 	job_stop(job);
 	roami_seats_shut(&job->real);
 	roami_node_close(job->node);
 	job->node = NULL;
+	roami_shared_restore(job);
 	if (job->start->leave != NULL)
 		job->start->leave(job);
 	roami_job_close_allocs(job);
 	roami_os_vec_free(&job->blocks, sizeof(struct roami_placement));
+	roami_os_vec_free(&job->held, sizeof(uint64_t));
 	roami_job_part(job);
 	job->life = ROAMI_JOB_OVER;
 }

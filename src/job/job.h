@@ -20,11 +20,14 @@
 #include "base/node.h"
 #include "heap/alloc.h"
 #include "home/far.h"
+#include "job/guard.h"
 #include "job/hang.h"
 #include "job/local.h"
 #include "job/main.h"
+#include "job/shared.h"
 #include "job/start.h"
 #include "job/statics.h"
+#include "job/team.h"
 #include "run/wait.h"
 
 enum roami_job_life {
@@ -69,12 +72,17 @@ struct roami_job {
 	struct roami_vec copies; /* struct roami_rerun_copy: of roam_distribute */
 	pid_t pids[ROAMI_NODES_MAX]; /* of forked nodes, in node 0 */
 	unsigned made;               /* segments made */
-	unsigned created;            /* nodes forked and not sealed, node 0 counted; 1: none */
+	unsigned created; /* processes made and not sealed, node 0 counted; 1: none */
+	struct roami_team team; /* threads of this node, where they are several */
+	bool automatic;         /* ROAM_THREADS=auto */
 	unsigned me;
 	unsigned nodes;
 	bool forking; /* a node */
 	bool exit_hook;
 	struct roami_statics statics; /* ROAM_CHECK=statics */
+	struct roami_guard guard;     /* ROAM_CHECK=heap */
+	struct roami_shared shared;   /* statics in the heap */
+	bool threads_fixed; /* the program has promised so, see roam_threads_fixed */
 	bool found; /* a check of ROAM_CHECK has found something; this process is node 0 */
 	pid_t pid; /* of the node's process */
 	enum roam_err failed; /* why it could not start */
@@ -88,7 +96,10 @@ struct roami_job {
 	struct roami_vec
 		blocks; /* struct roami_placement: before the seal the nodes are not known */
 	const struct roami_room *const *extensions; /* of its nodes */
+	struct roami_vec held;   /* uint64_t offsets of freed memory until the seal, see blocks.c */
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
+	_Atomic uint64_t filled; /* bytes of blocks that got their memory at once, see fill.c */
+	_Atomic bool fills_not;  /* the kernel has refused */
 };
 
 /*
@@ -109,6 +120,11 @@ void roami_job_decide(struct roami_job *job);
 /* What roam_create and roam_create_all do. */
 enum roam_err roami_job_create(struct roami_job *job, void (*fn)(void));
 enum roam_err roami_job_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes);
+
+/* The program promises that its nodes keep the threads they begin with. */
+enum roam_err roami_job_fix_threads(struct roami_job *job);
+/* Whether a thread may be registered; if not, it is said. */
+enum roam_err roami_job_registers(const struct roami_job *job);
 
 /* Before anything that synchronises: seals the job if nodes were created or joined. */
 enum roam_err roami_job_seal(struct roami_job *job);
@@ -143,6 +159,9 @@ void roami_job_failed(struct roami_node *node, const char *text);
 
 /* Says `what` failed, by `err` or errno; err.  Once: what one node lacks the others lack too. */
 enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const char *what);
+
+/* Says a line without an end, to the launcher if that wants it; all nodes know it, one says it. */
+void roami_job_says_line(struct roami_job *job, const char *line);
 
 /* Nodes cannot be created, for there are others.  ROAM_ESTATE. */
 enum roam_err roami_job_says_sealed(void);
@@ -194,6 +213,13 @@ struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node);
 unsigned roami_job_here(const struct roami_job *job);
 
 enum roam_err roami_job_map_app(struct roami_job *job);
+
+/*
+ * All segments there are are mapped: under a protocol whose nodes have one heap, the app view
+ * becomes node 0's.  What this process has stored before is gone.  Reports errors.
+ */
+enum roam_err roami_job_share_heap(struct roami_job *job, unsigned nodes);
+
 enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes); /* up to so many */
 enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node);
 
@@ -255,6 +281,12 @@ enum roam_err roami_rerun_distribute(struct roami_job *job, void *variable, size
 
 /* At the seal: brings these to the heap, and from there. */
 void roami_rerun_copy(struct roami_job *job, bool to_heap);
+
+/* Node 0, at the seal of a launched job: freed memory that was held may be used again. */
+void roami_job_give_held(struct roami_job *job);
+
+/* Where all nodes have one heap: a new block gets its memory at once, if it is large. */
+void roami_job_fill(struct roami_job *job, uint64_t offset, uint64_t bytes);
 
 /* ---- alone: pages of the app view that are not our segment's */
 

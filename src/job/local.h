@@ -15,8 +15,11 @@
 enum roam_err roami_boot_check(const struct roami_options *options,
 			       const struct roami_fault_engine **engine_p);
 
-/* What is set and does nothing is said once, by node 0. */
-void roami_boot_warn(const struct roami_options *options);
+/*
+ * Whether the protocol can have nodes on several hosts, or without each other's memory; if not,
+ * why, in a line without an end.
+ */
+bool roami_boot_apart(const struct roami_options *options, char *why, size_t bytes);
 
 /*
  * What nodes wait for, "; node 0 waited at barrier 0x..., node 1 ...", or nothing; cut off at

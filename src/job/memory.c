@@ -47,18 +47,41 @@ enum roam_err roami_job_map_segment(struct roami_job *job, unsigned node)
 	return ROAM_OK;
 }
 
-enum roam_err roami_job_map_app(struct roami_job *job)
+/* Maps the heap of a node's segment as the app view. */
+static enum roam_err job_map_heap(struct roami_job *job, unsigned node)
 {
 	uint64_t below = roami_layout_base(&job->layout, 0);
 
-	roami_assert(job->bases[job->me] != NULL);
-	job->app = roami_os_map_fd(APP_BASE - below, job->layout.heap_bytes, job->fds[job->me],
+	roami_assert(job->bases[node] != NULL);
+	job->app = roami_os_map_fd(APP_BASE - below, job->layout.heap_bytes, job->fds[node],
 				   job->layout.heap);
 	if (job->app == NULL)
 		return job_cannot_map(job, "the shared heap at " STRING_OF(APP_ADDRESS));
 	roami_os_dontfork(job->app, job->layout.heap_bytes);
 	roami_os_dontdump(job->app, job->layout.heap_bytes);
-	return ROAM_OK;
+	return roami_shared_map(job, node);
+}
+
+enum roam_err roami_job_map_app(struct roami_job *job)
+{
+	return job_map_heap(job, job->me);
+}
+
+enum roam_err roami_job_share_heap(struct roami_job *job, unsigned nodes)
+{
+	char why[240];
+
+	if (nodes == 1 || roami_boot_apart(&job->options, why, sizeof(why)))
+		return ROAM_OK;
+	for (unsigned node = 0; node < nodes; node++)
+		if (job->bases[node] == NULL) {
+			roami_job_says_line(job, why);
+			return ROAM_EUNSUPPORTED;
+		}
+	if (job->me == 0)
+		return ROAM_OK;
+	roami_os_unmap(job->app, job->layout.heap_bytes);
+	return job_map_heap(job, 0);
 }
 
 enum roam_err roami_job_make_segments(struct roami_job *job, unsigned nodes)

@@ -8,6 +8,7 @@
 #include "job/job.h"
 #include "msg/msg.h"
 #include "page/page.h"
+#include "page/pointers.h"
 #include "page/race.h"
 
 /* The counters of all nodes, as a table on `fd`, or as JSON in the file `path`. */
@@ -78,14 +79,19 @@ static uint64_t job_count(const struct roami_job *job, unsigned counter)
 
 void roami_job_verdict(struct roami_job *job)
 {
-	uint64_t races;
+	uint64_t races = job_count(job, ROAMI_STAT_races);
+	uint64_t pointers = job_count(job, ROAMI_STAT_private_pointers);
 
-	if (job->me != 0 || (job->options.check & ROAMI_CHECK_RACE) == 0 ||
-	    !roami_protocol_find(job->options.protocol)->checks_races)
+	if (job->me != 0)
 		return;
-	races = job_count(job, ROAMI_STAT_races);
-	roami_race_verdict(races, job_count(job, ROAMI_STAT_races_alike), STDERR_FILENO);
-	job->found = job->found || races > 0;
+	roami_guard_count(job);
+	if ((job->options.check & ROAMI_CHECK_RACE) != 0)
+		roami_race_verdict(races, job_count(job, ROAMI_STAT_races_alike), STDERR_FILENO);
+	if ((job->options.check & ROAMI_CHECK_POINTERS) != 0)
+		roami_pointers_verdict(pointers, STDERR_FILENO);
+	job->found = job->found || races > 0 || pointers > 0;
+	if (job->main->ended == NULL || job->life == ROAMI_JOB_ALONE)
+		roami_guard_report(job);
 }
 
 void roami_job_say(const struct roami_job *job)
@@ -107,14 +113,16 @@ void roami_job_say(const struct roami_job *job)
 
 void roami_job_report_binding(const struct roami_job *job)
 {
-	char line[300], name[ROAMI_HOST_BYTES] = "", cpus[128];
+	char line[300], name[ROAMI_HOST_BYTES] = "", cpus[128], threads[32] = "";
 	const char *host = job->host_names[job->me];
 	int length;
 
 	gethostname(name, sizeof(name) - 1);
 	roami_os_cpus_text(cpus, sizeof(cpus));
-	length = snprintf(line, sizeof(line), "roam: node %u on host %s (pid %d): CPUs %s\n",
-			  job->me, host != NULL ? host : name, (int)getpid(), cpus);
+	if (roami_team_threads(job) > 1)
+		snprintf(threads, sizeof(threads), "%u threads, ", roami_team_threads(job));
+	length = snprintf(line, sizeof(line), "roam: node %u on host %s (pid %d): %sCPUs %s\n",
+			  job->me, host != NULL ? host : name, (int)getpid(), threads, cpus);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		return; /* stderr is closed */
 }

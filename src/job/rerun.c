@@ -170,7 +170,7 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 		roami_job_mark_bytes(job);
 	}
 	roami_job_collect_blocks(job);
-	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
+	roami_team_waits(job, roami_job_here(job));
 	if (err == ROAM_OK)
 		err = rerun_meet(job, nodes);
 	if (err == ROAM_OK && job->me != 0)
@@ -191,6 +191,20 @@ void roami_rerun_end(struct roami_job *job)
 	_exit(0);
 }
 
+static void rerun_team(struct roami_job *job, void (*fn)(void))
+{
+	if (roami_team_start(job, fn) != ROAM_OK)
+		_exit(ROAMI_EXIT_TOLD);
+}
+
+/* The function of a launched node above 0 is over, or node 0's wants none of it. */
+__attribute__((noreturn)) static void rerun_over(struct roami_job *job)
+{
+	roami_team_join(job);
+	roami_statics_note(job);
+	roami_rerun_end(job);
+}
+
 /*
  * CREATE, or the first synchronisation after it, which made `nodes`: nodes above 0 run fn, if it is
  * their turn, serve, and end here.
@@ -208,10 +222,11 @@ static enum roam_err rerun_all(struct roami_job *job, unsigned nodes, void (*fn)
 	if (err != ROAM_OK || job->me == 0)
 		return err;
 	roami_stats_begin(job->node->stats);
-	if (fn != NULL)
-		fn();
-	roami_statics_note(job);
-	roami_rerun_end(job);
+	if (fn == NULL)
+		rerun_over(job);
+	rerun_team(job, fn);
+	roami_team_call(job, fn, rerun_over);
+	_exit(0); /* it does not come back */
 }
 
 /* Whether nodes may be created; if not, it is said. */
@@ -229,29 +244,55 @@ static enum roam_err rerun_create(struct roami_job *job, void (*fn)(void))
 {
 	enum roam_err err = rerun_may(job);
 
-	if (err == ROAM_OK && job->created++ == job->boot.me)
-		return rerun_all(job, ROAMI_ASKED_UNKNOWN, fn); /* node 0 knows how many */
-	return err;
+	if (err != ROAM_OK)
+		return err;
+	err = roami_team_note(job, fn);
+	if (err != ROAM_OK)
+		return err;
+	job->created++;
+	/* The last process of this node; node 0 knows how many there are. */
+	if (job->boot.me != 0 && job->created == (job->boot.me + 1) * roami_team_threads(job))
+		return rerun_all(job, ROAMI_ASKED_UNKNOWN, roami_team_function(job, 0, fn));
+	return ROAM_OK;
 }
 
-static enum roam_err rerun_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes)
+static enum roam_err rerun_create_all(struct roami_job *job, void (*fn)(void), unsigned processes)
 {
+	unsigned nodes;
 	enum roam_err err = rerun_may(job);
 
+	if (err == ROAM_OK)
+		err = roami_team_nodes(job, processes, &nodes);
 	if (err != ROAM_OK)
 		return err;
 	err = rerun_all(job, nodes, fn);
-	if (err == ROAM_OK)
-		fn();
+	if (err == ROAM_OK) {
+		rerun_team(job, fn);
+		roami_team_call(job, fn, NULL);
+	}
 	roami_statics_note(job);
 	return err;
+}
+
+/* Node 0 is the last to know how many processes there are. */
+static enum roam_err rerun_sealed(struct roami_job *job)
+{
+	unsigned nodes;
+	enum roam_err err;
+
+	if (roami_team_nodes(job, job->created, &nodes) != ROAM_OK) {
+		fflush(NULL);
+		_exit(ROAMI_EXIT_TOLD);
+	}
+	err = rerun_all(job, nodes, NULL);
+	return err == ROAM_OK ? roami_team_start(job, NULL) : err;
 }
 
 /* Before its first CREATE a process is alone indeed. */
 static enum roam_err rerun_seal(struct roami_job *job)
 {
 	return job->life == ROAMI_JOB_ALONE && job->rounds == 0 && job->created > 1
-		       ? rerun_all(job, job->created, NULL)
+		       ? rerun_sealed(job)
 		       : ROAM_OK;
 }
 
@@ -344,6 +385,14 @@ static void rerun_store(uint8_t *to, const uint8_t *from)
 			to[i] = from[i];
 }
 
+/* Statics of ROAM_SHARED have the values that node 0 gave them. */
+static bool rerun_creators(const struct roami_job *job, uint64_t offset)
+{
+	uint32_t page = (uint32_t)(offset / ROAMI_PAGE);
+
+	return roami_shared_in(job, page, page + 1);
+}
+
 static void rerun_store_all(struct roami_job *job, const uint8_t *past, int fd)
 {
 	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
@@ -357,7 +406,8 @@ static void rerun_store_all(struct roami_job *job, const uint8_t *past, int fd)
 		if (at < 0 || at > end)
 			at = end;
 		for (data -= data % (off_t)ROAMI_PAGE; data < at; data += (off_t)ROAMI_PAGE)
-			rerun_store(job->app + (data - heap), past + data);
+			if (!rerun_creators(job, (uint64_t)(data - heap)))
+				rerun_store(job->app + (data - heap), past + data);
 	}
 }
 
@@ -383,7 +433,7 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	/* A node that asks earlier than others has allocated less: any page may be node 0's. */
 	atomic_store(&roami_job_ctl(job, 0)->creator_end, job->layout.heap_bytes);
 	roami_job_collect_blocks(job);
-	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
+	roami_team_waits(job, roami_job_here(job));
 	err = rerun_meet(job, 0);
 	if (err != ROAM_OK)
 		return err;

@@ -81,6 +81,15 @@ enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const cha
 	return err;
 }
 
+void roami_job_says_line(struct roami_job *job, const char *line)
+{
+	if (job->start->fail != NULL)
+		job->start->fail(job, line);
+	if ((job->me == 0 || job->bases[0] != NULL) &&
+	    atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
+		fprintf(stderr, "roam: %s\n", line);
+}
+
 enum roam_err roami_job_says_sealed(void)
 {
 	fprintf(stderr, "roam: nodes cannot be created here: the job is sealed\n");
@@ -99,10 +108,6 @@ enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked)
 		snprintf(line, sizeof(line),
 			 "the program asks for %u nodes, the launcher started %u", asked,
 			 job->boot.nodes);
-	if (job->start->fail != NULL)
-		job->start->fail(job, line);
-	if ((job->me == 0 || job->bases[0] != NULL) &&
-	    atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
-		fprintf(stderr, "roam: %s\n", line);
+	roami_job_says_line(job, line);
 	return ROAM_ESTATE;
 }

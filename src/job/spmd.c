@@ -2,6 +2,9 @@
  * A program whose main is executed on all nodes that a launcher has started, to its end.  Until
  * they first synchronise they must all allocate alike: blocks of equal sizes in one order.
  */
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "home/far.h"
 #include "job/job.h"
 #include "sync/state.h"
@@ -12,7 +15,8 @@ static enum roam_err spmd_start(struct roami_job *job)
 	enum roam_err err = roami_job_take_place(job);
 
 	job->nodes = job->boot.nodes;
-	roami_real_init(&job->real, roami_job_here(job), job->options.spin_us, job->options.chaos);
+	job->created = 1;
+	roami_team_waits(job, roami_job_here(job));
 	if (err == ROAM_OK)
 		err = roami_job_map_app(job);
 	if (err == ROAM_OK)
@@ -58,13 +62,15 @@ static enum roam_err spmd_seal_joined(struct roami_job *job)
 			err = roami_job_lease(job);
 		if (err == ROAM_OK)
 			roami_job_seal_allocs(job);
+	} else {
+		roami_job_give_held(job);
 	}
 	roami_rerun_copy(job, false);
 	__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
 	return err;
 }
 
-static enum roam_err spmd_seal(struct roami_job *job)
+static enum roam_err spmd_seal_locked(struct roami_job *job)
 {
 	enum roam_err err = ROAM_OK;
 
@@ -75,22 +81,59 @@ static enum roam_err spmd_seal(struct roami_job *job)
 	return err;
 }
 
-/* A launcher's only node cannot become several; of several, all are there already. */
+/* Processes that were created and are not all threads of the only node: that is said. */
+static enum roam_err spmd_seal(struct roami_job *job)
+{
+	unsigned nodes;
+
+	if (job->created == 1 || roami_team_nodes(job, job->created, &nodes) == ROAM_OK)
+		return spmd_seal_locked(job);
+	fflush(NULL);
+	_exit(ROAMI_EXIT_TOLD); /* a call that synchronises needs what cannot be */
+}
+
+/*
+ * A launcher's only node cannot become several, but its process several threads, which start with
+ * the last of them; of several nodes all are there already.
+ */
 static enum roam_err spmd_create(struct roami_job *job, void (*fn)(void))
 {
-	(void)fn;
-	return roami_job_says_spmd(job, job->boot.nodes > 1 ? 0 : 2);
+	enum roam_err err;
+
+	if (job->boot.nodes > 1 || roami_team_threads(job) == 1 || roami_team_fixed(job))
+		return roami_job_says_spmd(job, job->boot.nodes > 1 ? 0 : 2);
+	err = roami_team_note(job, fn);
+	/* A sealed job, too, has to wait for the rest of them, or to say that they are too few. */
+	job->team.sealed = job->team.sealed || job->life == ROAMI_JOB_TOGETHER;
+	job->life = ROAMI_JOB_JOINED;
+	if (err != ROAM_OK || ++job->created < roami_team_threads(job))
+		return err;
+	if (job->team.sealed)
+		__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
+	err = spmd_seal_locked(job);
+	job->created = 1;
+	return err == ROAM_OK ? roami_team_start(job, NULL) : err;
+}
+
+/* The function of a node above 0 is over. */
+__attribute__((noreturn)) static void spmd_over(struct roami_job *job)
+{
+	roami_team_join(job);
+	roami_rerun_end(job);
 }
 
 /*
  * All nodes are there, and all come here, for main has run on each of them up to now; from here it
  * goes on on node 0 alone.
  */
-static enum roam_err spmd_create_all(struct roami_job *job, void (*fn)(void), unsigned nodes)
+static enum roam_err spmd_create_all(struct roami_job *job, void (*fn)(void), unsigned processes)
 {
 	bool joined = job->life == ROAMI_JOB_JOINED;
-	enum roam_err err;
+	unsigned nodes;
+	enum roam_err err = roami_team_nodes(job, processes, &nodes);
 
+	if (err != ROAM_OK)
+		return err;
 	if (nodes != job->boot.nodes)
 		return roami_job_says_spmd(job, nodes);
 	err = spmd_seal(job);
@@ -100,10 +143,11 @@ static enum roam_err spmd_create_all(struct roami_job *job, void (*fn)(void), un
 		roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
 	if (nodes > 1)
 		job->main = &roami_main_repeats;
-	fn();
-	if (job->me == 0)
-		return ROAM_OK;
-	roami_rerun_end(job);
+	err = roami_team_start(job, fn);
+	if (err != ROAM_OK)
+		return err;
+	roami_team_call(job, fn, job->me == 0 ? NULL : spmd_over);
+	return ROAM_OK;
 }
 
 const struct roami_main roami_main_everywhere = {

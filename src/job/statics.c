@@ -65,6 +65,14 @@ static uint64_t statics_word(const struct roami_statics *statics, const struct r
 	return hash << 1 | (memcmp(before, one->at, one->bytes) != 0);
 }
 
+/* In the heap, where all nodes have the same. */
+static bool statics_shared(const struct roami_job *job, const struct roami_static *one)
+{
+	uint64_t offset;
+
+	return roami_shared_offset(job, one->at, one->bytes, &offset);
+}
+
 void roami_statics_note(struct roami_job *job)
 {
 	struct roami_statics *statics = &job->statics;
@@ -73,7 +81,8 @@ void roami_statics_note(struct roami_job *job)
 	if (!statics_wanted(job) || statics->table == NULL || statics->noted)
 		return;
 	for (size_t i = 0; i < statics->image.count; i++)
-		row[i] = statics_word(statics, &statics->image.statics[i]);
+		if (!statics_shared(job, &statics->image.statics[i]))
+			row[i] = statics_word(statics, &statics->image.statics[i]);
 	statics->noted = true;
 }
 

@@ -302,8 +302,10 @@ static void wireup_watch(struct roami_job *job)
 static void wireup_apart(struct roami_job *job)
 {
 	const char *named = job->options.transport;
-	char reach[160];
+	char reach[160], why[240];
 
+	if (!roami_boot_apart(&job->options, why, sizeof(why)))
+		WIREUP_FAIL(job, "%s", why);
 	if (job->boot.address == 0 && wireup_of(job)->hello[0].addresses > 0)
 		WIREUP_FAIL(job, "no network reaches the other hosts");
 	if (!roami_transports_named(named)) {

@@ -164,6 +164,7 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 	}
 	ROAMI_COUNT(node->stats, messages_sent, 1);
 	roami_stats_type(node->stats, header->type);
+	roami_stats_message(node->stats, sizeof(*header) + header->bytes);
 	ROAMI_COUNT(node->stats, bytes_sent, sizeof(*header) + header->bytes);
 }
 
@@ -718,8 +719,12 @@ unsigned roami_msg_poll(struct roami_node *node)
 	roami_spin_unlock(&msg->poll_lock);
 	if (handled == 0)
 		return 0;
-	if (timed)
-		ROAMI_TIME(node->stats, handler, (roami_os_cycles() - start) * POLLS_TIMED);
+	if (timed) {
+		uint64_t cycles = (roami_os_cycles() - start) * POLLS_TIMED;
+
+		roami_stats_handled += cycles;
+		ROAMI_TIME_WITHIN(node->stats, handler, cycles);
+	}
 	roami_changed(node, node->me);
 	return handled;
 }

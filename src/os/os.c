@@ -145,6 +145,27 @@ void roami_os_forget(void *at, size_t bytes)
 	madvise(at, bytes, MADV_DONTNEED);
 }
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+/* A range of nothing but holes is none that could be made of huge pages: hence one page of each. */
+bool roami_os_huge_make(void *at, size_t bytes)
+{
+	int saved = errno;
+	bool made = true;
+
+	for (size_t i = 0; i < bytes && made; i += ROAMI_OS_HUGE)
+		made = madvise((uint8_t *)at + i, OS_PAGE, MADV_POPULATE_WRITE) == 0;
+	if (made && madvise(at, bytes, MADV_COLLAPSE) != 0)
+		made = errno == EAGAIN || errno == EBUSY || errno == ENOMEM;
+	errno = saved;
+	return made;
+}
+
 void roami_os_discard(void *at, size_t bytes)
 {
 	madvise(at, bytes, MADV_REMOVE);
@@ -286,52 +307,14 @@ void roami_os_spin(unsigned turn)
 	}
 }
 
-unsigned roami_os_cpus(void)
+void roami_os_faults_unblock(void)
 {
-	cpu_set_t set;
+	sigset_t faults;
 
-	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		return 1;
-	return (unsigned)CPU_COUNT(&set);
-}
-
-void roami_os_cpus_text(char *text, size_t bytes)
-{
-	cpu_set_t set;
-	size_t used = 0;
-
-	text[0] = '\0';
-	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		return;
-	for (unsigned cpu = 0, end; cpu < CPU_SETSIZE && used < bytes; cpu = end + 1) {
-		const char *comma = used > 0 ? "," : "";
-
-		for (end = cpu; end < CPU_SETSIZE && CPU_ISSET(end, &set); end++)
-			;
-		if (end == cpu + 1)
-			used += (size_t)snprintf(text + used, bytes - used, "%s%u", comma, cpu);
-		else if (end > cpu)
-			used += (size_t)snprintf(text + used, bytes - used, "%s%u-%u", comma, cpu,
-						 end - 1);
-	}
-}
-
-bool roami_os_pin(unsigned index)
-{
-	cpu_set_t set, one;
-	unsigned seen = 0;
-
-	if (sched_getaffinity(0, sizeof(set), &set) != 0)
-		return false;
-	index %= (unsigned)CPU_COUNT(&set);
-	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, &set) || seen++ != index)
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		return sched_setaffinity(0, sizeof(one), &one) == 0;
-	}
-	return false;
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGSEGV);
+	sigaddset(&faults, SIGBUS);
+	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
 }
 
 static bool os_thread(pthread_t *thread_p, const pthread_attr_t *attr, void *(*run)(void *),

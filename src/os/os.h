@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,17 @@ void roami_os_forget(void *at, size_t bytes);
 
 /* Gives the memory of a shared file range back: a hole. */
 void roami_os_discard(void *at, size_t bytes);
+/*
+ * Huge pages in a mapping of a memfd.  make: the range, whole huge pages, gets its memory in huge
+ * ones, with the bytes that it had, as far as such are free; false: the kernel does not do that, or
+ * not here.  round: down to a huge page's beginning.
+ */
+#define ROAMI_OS_HUGE ((size_t)2 << 20)
+bool roami_os_huge_make(void *at, size_t bytes);
+static inline uint8_t *roami_os_huge_round(uint8_t *at)
+{
+	return at - (uintptr_t)at % ROAMI_OS_HUGE;
+}
 /* Stores into a file; how many bytes, the first ones.  Async-signal-safe. */
 size_t roami_os_write_at(int fd, uint64_t offset, const void *data, size_t bytes);
 /* Sealed against shrinking and growing; -1 with errno. */
@@ -102,8 +114,24 @@ unsigned roami_os_cpus(void);    /* in our affinity mask */
 /* The CPUs that the calling thread may run on, "0-3,8"; cut off at `bytes`. */
 void roami_os_cpus_text(char *text, size_t bytes);
 bool roami_os_pin(unsigned cpu); /* the calling thread, to the cpu-th of our mask */
+
+/* Where the calling thread may run. */
+struct roami_os_mask {
+	cpu_set_t cpus;
+};
+void roami_os_mask_get(struct roami_os_mask *mask);
+void roami_os_mask_set(const struct roami_os_mask *mask);
+
+/*
+ * NUMA domains that have CPUs of our mask: how many CPUs the first one has (all, if there are no
+ * domains), and the calling thread's stay on those of the place-th.
+ */
+unsigned roami_os_domain_cpus(void);
+void roami_os_domain_take(unsigned place);
 /* A thread that takes no signals; thread_p NULL: it is detached.  False with errno. */
 bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg);
+/* Signals of page faults, which the calling thread may have blocked. */
+void roami_os_faults_unblock(void);
 /* As roami_os_thread, but it calls nothing of the program: its stack is left out of core files. */
 bool roami_os_helper(pthread_t *thread_p, void *(*run)(void *), void *arg);
 
@@ -124,6 +152,12 @@ bool roami_os_peer(int fd, pid_t *pid_p, uid_t *uid_p);
 pid_t roami_os_tid(void);
 bool roami_os_traced(void); /* a debugger holds this process */
 uint64_t roami_os_rss_peak_kb(void); /* the most that was resident, since exec or fork */
+/* Whether the machine has several domains of memory, of which each is near to some CPUs. */
+bool roami_os_numa(void);
+
+/* Bytes that may still be had: of the machine, and of our memory cgroup; 0 if unknown. */
+uint64_t roami_os_memory_free(void);
+
 /* Processes that the kernel has killed so far because our memory cgroup was full; 0 if unknown. */
 uint64_t roami_os_oom_kills(void);
 uint64_t roami_os_random(void);

@@ -53,26 +53,29 @@ bool roami_os_traced(void)
 	return proc_number("/proc/self/status", "TracerPid:") != 0;
 }
 
-/* Of one line of /proc/self/cgroup, "number:controllers:path". */
-static uint64_t proc_oom_kills(char *line)
+/*
+ * Of one line of /proc/self/cgroup, "number:controllers:path", the number in a file of the memory
+ * group that it is about, called `old` in version 1; 0: none.
+ */
+static uint64_t proc_group_number(const char *line, const char *old, const char *name,
+				  const char *key)
 {
-	char *controllers = strchr(line, ':'), *group, path[600];
+	const char *controllers = strchr(line, ':'), *group;
+	char path[600];
+	int length;
 
-	if (controllers == NULL)
-		return 0;
-	*controllers++ = '\0';
-	group = strchr(controllers, ':');
+	group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
 	if (group == NULL)
 		return 0;
-	*group++ = '\0';
-	group[strcspn(group, "\n")] = '\0';
-	if (strcmp(controllers, "memory") == 0)
-		snprintf(path, sizeof(path), "/sys/fs/cgroup/memory%s/memory.oom_control", group);
-	else if (controllers[0] == '\0') /* version 2 */
-		snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.events", group);
+	length = (int)strcspn(group + 1, "\n");
+	if (strncmp(controllers, ":memory:", 8) == 0)
+		snprintf(path, sizeof(path), "/sys/fs/cgroup/memory%.*s/%s", length, group + 1,
+			 old);
+	else if (group == controllers + 1) /* version 2 */
+		snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/%s", length, group + 1, name);
 	else
 		return 0;
-	return proc_number(path, "oom_kill ");
+	return proc_number(path, key);
 }
 
 uint64_t roami_os_oom_kills(void)
@@ -84,7 +87,40 @@ uint64_t roami_os_oom_kills(void)
 	if (file == NULL)
 		return 0;
 	while (fgets(line, sizeof(line), file) != NULL)
-		kills += proc_oom_kills(line);
+		kills += proc_group_number(line, "memory.oom_control", "memory.events",
+					   "oom_kill ");
 	fclose(file);
 	return kills;
+}
+
+bool roami_os_numa(void)
+{
+	FILE *file = roami_os_file("/sys/devices/system/node/has_memory");
+	char line[64] = "";
+	bool several;
+
+	if (file == NULL)
+		return false;
+	several = fgets(line, sizeof(line), file) != NULL && strpbrk(line, ",-") != NULL;
+	fclose(file);
+	return several;
+}
+
+uint64_t roami_os_memory_free(void)
+{
+	uint64_t least = proc_number("/proc/meminfo", "MemAvailable:") << 10;
+	FILE *file = roami_os_file("/proc/self/cgroup");
+	char line[512];
+
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+		uint64_t most = proc_group_number(line, "memory.limit_in_bytes", "memory.max", "");
+		uint64_t used =
+			proc_group_number(line, "memory.usage_in_bytes", "memory.current", "");
+
+		if (most != 0 && (used > most ? 0 : most - used) < least)
+			least = used > most ? 0 : most - used;
+	}
+	if (file != NULL)
+		fclose(file);
+	return least;
 }

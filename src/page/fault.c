@@ -7,6 +7,8 @@
 #include "os/os.h"
 #include "page/page.h"
 #include "page/prefetch.h"
+#include "page/race.h"
+#include "page/sharing.h"
 
 /* ------------------------------------------------------------------------------- coming back */
 
@@ -180,6 +182,10 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 		solo_enter(node);
 	if (!kind_known)
 		write = has == ROAM_READ;
+	if (write && has != ROAM_WRITE)
+		roami_race_wrote(node, page);
+	if (has == ROAM_NONE || (write && has == ROAM_READ))
+		roami_sharing_fault(node, page, write);
 	if (returns != NULL)
 		returns_count(returns, page, write && has == ROAM_READ,
 			      node->table[page].evicted);

@@ -263,10 +263,12 @@ void roami_page_clean(struct roami_node *node, uint32_t page)
 static void page_engine(struct roami_node *node, uint32_t first, uint32_t count,
 			enum roam_access from, enum roam_access to)
 {
+	uint64_t start = roami_os_cycles();
 	enum roam_err err =
 		pages_of(node)->engine->protect(pages_of(node)->engine_state, first, count, from,
 						to);
 
+	ROAMI_TIME_WITHIN(node->stats, protect, roami_os_cycles() - start);
 	roami_assert(from != to && count > 0 && count <= node->layout.pages - first);
 	ROAMI_COUNT(node->stats, protects, 1);
 	if (err == ROAM_ENOMEM)

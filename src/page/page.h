@@ -39,6 +39,7 @@ struct roami_pages {
 	bool (*copy_is_brief)(const struct roami_node *node, uint32_t page); /* see migrate.c */
 	const struct roami_fault_engine *engine;
 	void *engine_state;
+	const struct roami_aliases *aliases; /* pages that have a second address */
 	_Atomic uint64_t barriers_left;
 
 	struct roami_spin dirty_lock;
@@ -92,10 +93,16 @@ static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
 #define roami_contract_owned(node, page) \
 	roami_contract(roami_page_pending(node, page) || roami_page_locked(node, page))
 
+/* Whether memory of the program's may fault: it is in the heap, or has a second address there. */
+bool roami_page_faults(const struct roami_node *node, const void *memory);
+
 /*
  * A page near `page` is used: from now on core files include the metadata of the pages around it.
  */
 void roami_page_dump(struct roami_node *node, uint32_t page);
+
+/* The pending page and its twin get what differs in `bytes`, the home's, from the twin. */
+void roami_page_follow(struct roami_node *node, uint32_t page, const uint8_t *bytes);
 
 /* Copies the pending page into a twin of the pool. */
 void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page);

@@ -274,11 +274,12 @@ bool roami_prefetch_row(struct roami_node *node, uint32_t page)
 uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most)
 {
 	uint32_t run = 0, end = (uint32_t)node->layout.pages - 1;
+	bool own = roami_page_is_home(node, page);
 
 	roami_contract(page < node->layout.pages);
 	while (run < most && run < page && page + run < end &&
 	       roami_page_ours(node, page - run - 1) && roami_page_ours(node, page + run + 1) &&
-	       roami_page_is_home(node, page - run - 1) &&
+	       roami_page_is_home(node, page - run - 1) == own &&
 	       roami_page_access(node, page - run - 1) == ROAM_WRITE)
 		run++;
 	return run;

@@ -1,11 +1,16 @@
 #include "page/race.h"
 
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "fault/signals.h"
 #include "msg/msg.h"
+#include "os/os.h"
 #include "page/page.h"
+#include "page/pointers.h"
+#include "page/sharing.h"
 
 #define REPORTS_MAX    20u
 #define BLOCKS_MAX     (1u << 20)
@@ -13,23 +18,17 @@
 #define INTERVAL_BITS  56u
 #define INTERVAL_MASK  ((UINT64_C(1) << INTERVAL_BITS) - 1)
 
-/* A block of the heap, as in the message about it. */
-struct race_block {
-	uint64_t offset;
-	uint64_t bytes;
-	char name[ROAMI_BLOCK_BYTES - 16];
-};
-_Static_assert(sizeof(struct race_block) == ROAMI_BLOCK_BYTES, "as its message has it");
+_Static_assert(sizeof(struct roami_block) == ROAMI_BLOCK_BYTES, "as its message has it");
 
 struct roami_blocks {
 	_Atomic uint32_t count;
 	struct {
-		struct race_block block;
+		struct roami_block block;
 		_Atomic uint32_t there;
 	} item[BLOCKS_MAX];
 };
 
-/* One of the two writers of a race. */
+/* One of the two writers of a race.  The place is not among what makes races alike. */
 struct race_side {
 	struct roami_synced since;
 	uint64_t node;
@@ -63,6 +62,49 @@ static uint64_t shadow_word(unsigned writer, uint64_t interval)
 	return ((uint64_t)writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
 }
 
+static size_t places_bytes(const struct roami_node *node)
+{
+	return (size_t)node->layout.pages * ROAMI_NODES_MAX * sizeof(uint64_t);
+}
+
+/* The first object is the program. */
+static int race_text(struct dl_phdr_info *info, size_t bytes, void *arg)
+{
+	struct roami_races *races = arg;
+
+	(void)bytes;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const Elf64_Phdr *head = &info->dlpi_phdr[i];
+
+		if (head->p_type != PT_LOAD || (head->p_flags & PF_X) == 0)
+			continue;
+		races->text = (uintptr_t)info->dlpi_addr + head->p_vaddr;
+		races->text_end = races->text + head->p_memsz;
+	}
+	return 1;
+}
+
+static uint64_t code_pack(const struct roami_node *node, uintptr_t code)
+{
+	const struct roami_races *races = races_of(node);
+
+	return code - races->text < races->text_end - races->text ? code - races->text + 1 : 0;
+}
+
+uint64_t roami_race_code(const struct roami_node *node, const void *code)
+{
+	return code_pack(node, (uintptr_t)code);
+}
+
+void roami_race_code_text(const struct roami_node *node, uint64_t code,
+			  char text[ROAMI_OS_PLACE_BYTES])
+{
+	text[0] = '\0';
+	if (code == 0 || code > races_of(node)->text_end - races_of(node)->text)
+		return;
+	roami_os_place((const void *)(races_of(node)->text + code - 1), text); /* NOLINT */
+}
+
 static size_t shadow_bytes(const struct roami_node *node)
 {
 	return (size_t)node->layout.pages * ROAMI_PAGE * sizeof(uint64_t);
@@ -73,11 +115,18 @@ static enum roam_err race_init(struct roami_node *node, const struct roami_node_
 	struct roami_races *races = races_of(node);
 
 	(void)params;
+	if ((node->options->check & ROAMI_CHECK_BLOCKS) != 0)
+		dl_iterate_phdr(race_text, races);
 	if (!roami_race_checked(node))
 		return ROAM_OK;
 	races->shadow = roami_os_reserve_sparse(shadow_bytes(node));
 	races->race = roami_os_reserve_sparse(sizeof(*races->race));
-	return races->shadow == NULL || races->race == NULL ? ROAM_ENOMEM : ROAM_OK;
+	races->written = roami_os_reserve_sparse((size_t)node->layout.pages * sizeof(uint64_t));
+	races->places = roami_os_reserve_sparse(places_bytes(node));
+	return races->shadow == NULL || races->race == NULL || races->written == NULL ||
+			       races->places == NULL
+		       ? ROAM_ENOMEM
+		       : ROAM_OK;
 }
 
 static void race_fini(struct roami_node *node)
@@ -86,6 +135,8 @@ static void race_fini(struct roami_node *node)
 
 	roami_os_unmap(races->shadow, shadow_bytes(node));
 	roami_os_unmap(races->race, sizeof(*races->race));
+	roami_os_unmap(races->written, (size_t)node->layout.pages * sizeof(uint64_t));
+	roami_os_unmap(races->places, places_bytes(node));
 	roami_os_unmap(races->blocks, sizeof(*races->blocks));
 }
 
@@ -95,7 +146,7 @@ static void race_fini(struct roami_node *node)
  * Lists a block.  The newest one at an address counts: blocks freed since stand before it in the
  * list.
  */
-static void block_keep(struct roami_node *node, const struct race_block *block)
+static void block_keep(struct roami_node *node, const struct roami_block *block)
 {
 	uint32_t index;
 
@@ -110,16 +161,28 @@ static void block_keep(struct roami_node *node, const struct race_block *block)
 	atomic_store(&races_of(node)->blocks->item[index].there, 1);
 }
 
-static const struct race_block *block_find(const struct roami_node *node, uint64_t offset)
+uint32_t roami_race_blocks(const struct roami_node *node)
 {
 	uint32_t count =
 		races_of(node)->blocks != NULL ? atomic_load(&races_of(node)->blocks->count) : 0;
 
-	for (uint32_t i = count < BLOCKS_MAX ? count : BLOCKS_MAX; i-- > 0;) {
-		const struct race_block *block = &races_of(node)->blocks->item[i].block;
+	return count < BLOCKS_MAX ? count : BLOCKS_MAX;
+}
 
-		if (atomic_load(&races_of(node)->blocks->item[i].there) &&
-		    offset >= block->offset &&
+const struct roami_block *roami_race_block_at(const struct roami_node *node, uint32_t index)
+{
+	roami_assert(index < roami_race_blocks(node));
+	return atomic_load(&races_of(node)->blocks->item[index].there)
+		       ? &races_of(node)->blocks->item[index].block
+		       : NULL;
+}
+
+static const struct roami_block *block_find(const struct roami_node *node, uint64_t offset)
+{
+	for (uint32_t i = roami_race_blocks(node); i-- > 0;) {
+		const struct roami_block *block = roami_race_block_at(node, i);
+
+		if (block != NULL && offset >= block->offset &&
 		    offset - block->offset < block->bytes)
 			return block;
 	}
@@ -127,20 +190,21 @@ static const struct race_block *block_find(const struct roami_node *node, uint64
 }
 
 void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name,
-		      bool tell)
+		      const void *from, bool tell)
 {
-	struct race_block block = {.offset = offset, .bytes = bytes};
+	struct roami_block block = {.offset = offset, .bytes = bytes};
 	struct roam_part part = {&block, sizeof(block)};
 	size_t length = name != NULL ? strlen(name) : 0, skip;
 
 	roami_assert(offset < node->layout.heap_bytes);
-	if ((node->options->check & ROAMI_CHECK_RACE) == 0)
+	if ((node->options->check & ROAMI_CHECK_BLOCKS) == 0)
 		return;
+	block.code = roami_race_code(node, from);
 	skip = length < sizeof(block.name) ? 0 : length + 1 - sizeof(block.name);
 	if (name != NULL)
 		memcpy(block.name, name + skip, length - skip);
 	block_keep(node, &block);
-	for (unsigned i = 0; i < node->nodes && tell && races_of(node)->race != NULL; i++)
+	for (unsigned i = 0; i < node->nodes && tell; i++)
 		if (i != node->me)
 			roami_msg_call(node, i, roami_type(node, ROAMI_ROOM_RACE, 0), &part, 1,
 				       NULL, 0);
@@ -148,7 +212,7 @@ void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, 
 
 static void block_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct race_block block;
+	struct roami_block block;
 
 	if (request->bytes != sizeof(block))
 		roami_node_fail(node, "node %u: malformed description of a block", request->from);
@@ -189,6 +253,22 @@ struct roami_synced roami_race_since(struct roami_node *node)
 		__atomic_load_n(&races_of(node)->race->last.kind, __ATOMIC_RELAXED)};
 }
 
+void roami_race_wrote_now(struct roami_node *node, uint32_t page)
+{
+	struct roami_races *races = races_of(node);
+	uintptr_t code;
+
+	roami_contract(page < node->layout.pages);
+	code = roami_signals_code(races->text, races->text_end);
+	__atomic_store_n(&races->written[page], code_pack(node, code), __ATOMIC_RELAXED);
+}
+
+uint64_t roami_race_place(struct roami_node *node, uint32_t page)
+{
+	roami_assert(page < node->layout.pages && races_of(node)->written != NULL);
+	return __atomic_load_n(&races_of(node)->written[page], __ATOMIC_RELAXED);
+}
+
 static struct race_began *race_began(struct roami_node *node, unsigned writer, uint64_t interval)
 {
 	roami_assert(writer < node->nodes);
@@ -205,18 +285,23 @@ static struct roami_synced race_since(struct roami_node *node, unsigned writer, 
 
 /* ------------------------------------------------------------------------------------- reports */
 
-/* "block + 0x38, 4096 bytes from 0x200000000000", or nothing. */
-static void race_place(const struct roami_node *node, uint64_t offset, char *text, size_t bytes)
+uint64_t roami_race_name(const struct roami_node *node, uint64_t offset, char *text, size_t bytes)
 {
-	const struct race_block *block = block_find(node, offset);
+	const struct roami_block *block = block_find(node, offset);
+	char code[ROAMI_OS_PLACE_BYTES] = "", name[100] = "a block";
 
 	roami_assert(offset < node->layout.heap_bytes && bytes > 0);
 	text[0] = '\0';
 	if (block != NULL)
-		snprintf(text, bytes, " (%s + %#llx, of %llu bytes from %p)",
-			 block->name[0] != '\0' ? block->name : "a block",
+		roami_race_code_text(node, block->code, code);
+	if (block != NULL && (block->name[0] != '\0' || code[0] != '\0'))
+		snprintf(name, sizeof(name), "%s%.80s", block->name[0] != '\0' ? "" : "block of ",
+			 block->name[0] != '\0' ? block->name : code);
+	if (block != NULL)
+		snprintf(text, bytes, " (%s + %#llx, of %llu bytes from %p)", name,
 			 (unsigned long long)(offset - block->offset),
 			 (unsigned long long)block->bytes, (void *)(node->app + block->offset));
+	return block != NULL ? block->offset : offset / ROAMI_PAGE * ROAMI_PAGE;
 }
 
 static void race_side(const struct roami_node *node, const struct race_side *side, char *text,
@@ -227,13 +312,13 @@ static void race_side(const struct roami_node *node, const struct race_side *sid
 		"since the barrier", "since the condition", "since the flag", "since a reduction"};
 	uint64_t kind = side->since.kind < ROAMI_SYNCED_KINDS ? side->since.kind : 0;
 	uint64_t offset = side->since.object - (uint64_t)(uintptr_t)node->app;
-	char object[24] = "", place[140] = "";
+	char object[24] = "", place[ROAMI_RACE_NAME_BYTES] = "";
 
 	roami_contract(side->node < node->nodes);
 	if (kind != ROAMI_SYNCED_NOT && side->since.object >= ROAMI_SYNCED_OWN)
 		snprintf(object, sizeof(object), " %#llx", (unsigned long long)side->since.object);
 	if (object[0] != '\0' && offset < node->layout.heap_bytes)
-		race_place(node, offset, place, sizeof(place));
+		roami_race_name(node, offset, place, sizeof(place));
 	snprintf(text, bytes, "node %u %s%s%s", (unsigned)side->node, kinds[kind], object, place);
 }
 
@@ -262,12 +347,30 @@ static bool race_new(struct roami_node *node, const struct race_report *report)
 	return !known;
 }
 
+/* "; node 0 began to write this page at prog+0x11b5 (work+0x25), node 1 at ...", or nothing. */
+static void race_code(const struct roami_node *node, uint32_t page,
+		      const struct race_report *report, char *text, size_t bytes)
+{
+	char code[2][ROAMI_OS_PLACE_BYTES];
+	const uint64_t *places = &races_of(node)->places[(size_t)page * ROAMI_NODES_MAX];
+
+	roami_contract(bytes > 0);
+	text[0] = '\0';
+	for (unsigned i = 0; i < 2; i++) {
+		roami_race_code_text(node, places[report->side[i].node], code[i]);
+		if (code[i][0] == '\0')
+			return;
+	}
+	snprintf(text, bytes, "; node %u began to write this page at %s, node %u at %s",
+		 (unsigned)report->side[0].node, code[0], (unsigned)report->side[1].node, code[1]);
+}
+
 static void race_report(struct roami_node *node, uint64_t offset, const struct race_side *first,
 			const struct race_side *second)
 {
-	const struct race_block *block = block_find(node, offset);
+	const struct roami_block *block = block_find(node, offset);
 	struct race_report report;
-	char line[900], place[140], sides[2][300];
+	char line[1600], place[ROAMI_RACE_NAME_BYTES], sides[2][360], code[400];
 	bool turned = first->node > second->node; /* alike, whichever wrote first */
 	int length;
 
@@ -276,15 +379,16 @@ static void race_report(struct roami_node *node, uint64_t offset, const struct r
 	report.block = block != NULL ? block->offset : UINT64_MAX;
 	report.side[turned] = *first;
 	report.side[!turned] = *second;
-	if (!race_new(node, &report))
+	if ((node->options->check & ROAMI_CHECK_RACE) == 0 || !race_new(node, &report))
 		return;
-	race_place(node, offset, place, sizeof(place));
+	roami_race_name(node, offset, place, sizeof(place));
 	for (unsigned i = 0; i < 2; i++)
 		race_side(node, &report.side[i], sides[i], sizeof(sides[i]));
+	race_code(node, (uint32_t)(offset / ROAMI_PAGE), &report, code, sizeof(code));
 	length = snprintf(line, sizeof(line),
 			  "roam: race: %p%s was written by %s and by %s, in intervals that nothing "
-			  "orders\n",
-			  (void *)(node->app + offset), place, sides[0], sides[1]);
+			  "orders%s\n",
+			  (void *)(node->app + offset), place, sides[0], sides[1], code);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		return;
 }
@@ -319,17 +423,20 @@ static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, uns
 
 void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		     const struct roami_vclock *clock, const struct roami_synced *since,
-		     const uint8_t *diff, size_t bytes)
+		     uint64_t place, const uint8_t *diff, size_t bytes)
 {
 	uint64_t interval = (clock->at[writer] + 1) & INTERVAL_MASK;
 	struct race_side second = {*since, writer}, first;
+	const uint8_t *whole;
 	uint64_t map, mask;
-	bool in_race = false;
+	bool in_race = false, handed = false;
 
 	roami_contract_locked(node, page);
 	if (bytes == 0)
 		return;
+	races_of(node)->places[(size_t)page * ROAMI_NODES_MAX + writer] = place;
 	*race_began(node, writer, interval) = (struct race_began){interval, *since};
+	whole = diff;
 	memcpy(&map, diff, sizeof(map));
 	diff += sizeof(map);
 	for (; map != 0; map &= map - 1) {
@@ -343,6 +450,7 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 			uint64_t before = races_of(node)->shadow[offset];
 			bool race = race_byte(node, page, byte, writer, clock);
 
+			handed |= before != 0 && (before >> INTERVAL_BITS) != writer + 1u;
 			if (race && !in_race) { /* the first byte of a run is enough */
 				first.node = (before >> INTERVAL_BITS) - 1;
 				first.since = race_since(node, (unsigned)first.node,
@@ -352,6 +460,8 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 			in_race = race;
 		}
 	}
+	if (roami_sharing_wanted(node))
+		roami_sharing_wrote(node, page, writer, whole, handed);
 }
 
 void roami_race_note_home(struct roami_node *node, uint32_t page)
@@ -371,7 +481,9 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 	roami_page_lock(node, page);
 	bytes = pages_of(node)->diff->encode(diff, roami_page_bytes(node, page),
 				   roami_twin_bytes(node, entry->twin), ROAMI_PAGE);
-	roami_race_note(node, page, node->me, &clock, &since, diff, bytes);
+	roami_race_note(node, page, node->me, &clock, &since, roami_race_place(node, page), diff,
+			bytes);
+	roami_pointers_look(node, page, diff, bytes);
 	roami_page_unlock(node, page);
 }
 

@@ -2,21 +2,26 @@
  * ROAM_CHECK=race: diffs of one byte by two nodes in intervals that nothing orders.  The home of a
  * page keeps, per byte, the node that changed it last and the interval; a diff carries its writer's
  * clock.  Every diff then travels as a message, and homes make twins of their own pages too:
- * slower, and nothing else changes.
+ * slower, and nothing else changes.  The other checks of diffs (ROAMI_CHECK_DIFFS) work beside it.
  */
 #ifndef ROAMI_RACE_H
 #define ROAMI_RACE_H
 
 #include "base/node.h"
+#include "os/os.h"
 
+/* Whether diffs are looked at: for races or for anything else. */
 static inline bool roami_race_checked(const struct roami_node *node)
 {
-	return (node->options->check & ROAMI_CHECK_RACE) != 0 && node->protocol->checks_races;
+	return (node->options->check & ROAMI_CHECK_DIFFS) != 0 && node->protocol->checks_races;
 }
 
 struct roami_races {
 	uint64_t *shadow;            /* ROAM_CHECK=race: per byte, its last writer */
 	struct roami_race *race;     /* and the reports; NULL: not checked */
+	uint64_t *written;           /* per page, the code by which this node began to write it */
+	uint64_t *places;            /* at homes: the same, per page and writer */
+	uintptr_t text, text_end;    /* the program's code */
 	struct roami_blocks *blocks; /* allocated blocks of all nodes, for reports */
 };
 
@@ -64,25 +69,65 @@ void roami_race_clock_by(struct roami_node *node,
 			 void (*clock)(struct roami_node *node, struct roami_vclock *clock_p));
 void roami_race_clock(struct roami_node *node, struct roami_vclock *clock_p);
 
+/* The calling thread's write to the page has faulted.  In handlers, too. */
+void roami_race_wrote_now(struct roami_node *node, uint32_t page);
+
+static inline void roami_race_wrote(struct roami_node *node, uint32_t page)
+{
+	if (__builtin_expect(races_of(node)->race != NULL, 0))
+		roami_race_wrote_now(node, page);
+}
+
+/* The roami_race_code by which this node last began to write the page; 0: not known. */
+uint64_t roami_race_place(struct roami_node *node, uint32_t page);
+
 /*
  * An encoded, checked diff of `writer`'s interval after `clock`, which began with `since`, reaches
- * this home.  Any thread.
+ * this home; `place` as by roami_race_place, or 0.  Any thread.
  */
 void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		     const struct roami_vclock *clock, const struct roami_synced *since,
-		     const uint8_t *diff, size_t bytes);
+		     uint64_t place, const uint8_t *diff, size_t bytes);
 
 /* The home's own writes to a page, as its twin shows them. */
 void roami_race_note_home(struct roami_node *node, uint32_t page);
 
+/* A block of the heap, as in the message about it. */
+#define ROAMI_BLOCK_BYTES 64
+struct roami_block {
+	uint64_t offset;
+	uint64_t bytes; /* 0: there is none any more */
+	uint64_t code;  /* which allocated it: roami_race_code */
+	char name[ROAMI_BLOCK_BYTES - 3 * sizeof(uint64_t)];
+};
+
 /*
- * A block was allocated here, at this place in the heap; `name`, which may be NULL, is copied.
- * With `tell` the other nodes, which do not make the same allocation, are told before the call
- * returns.  Nothing is kept unless ROAM_CHECK=race.
+ * A block was allocated here, at this place in the heap, by the code at `from`; `name` and `from`
+ * may be NULL.  `bytes` 0: its memory may be another block's from now on.  With `tell` the other
+ * nodes, which do not do the same, are told before the call returns.  Nothing is kept unless a
+ * check names blocks.
  */
 void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name,
-		      bool tell);
-#define ROAMI_BLOCK_BYTES 64
+		      const void *from, bool tell);
+
+/* The blocks in the order in which this node has heard of them; NULL: not there, or not yet. */
+uint32_t roami_race_blocks(const struct roami_node *node);
+const struct roami_block *roami_race_block_at(const struct roami_node *node, uint32_t index);
+
+/*
+ * Code of the program as all its processes have it, wherever they loaded it; 0: it is not the
+ * program's.  And in words, "prog+0x11b5 (work+0x25)"; "": 0.
+ */
+uint64_t roami_race_code(const struct roami_node *node, const void *code);
+void roami_race_code_text(const struct roami_node *node, uint64_t code,
+			  char text[ROAMI_OS_PLACE_BYTES]);
+
+/*
+ * " (name + 0x38, of 4096 bytes from 0x200000000000)", or "" if the place is in no block; the
+ * block's beginning, or that of the page.
+ */
+#define ROAMI_RACE_NAME_BYTES 180
+uint64_t roami_race_name(const struct roami_node *node, uint64_t offset, char *text, size_t bytes);
 
 /* Prints the result of the check in words, which the table of counters does not show. */
 void roami_race_verdict(uint64_t found, uint64_t alike, int fd);

@@ -11,6 +11,11 @@ static uint8_t *staging_slot(struct roami_node *node, unsigned slot)
 	return roami_thread_buffer(node, 0, ROAMI_STAGING_SLOTS * ROAMI_PAGE) + slot * ROAMI_PAGE;
 }
 
+uint8_t *roami_staging_aside(struct roami_node *node)
+{
+	return staging_slot(node, 0);
+}
+
 uint8_t *roami_staging_buffer(struct roami_node *node, uint32_t page, unsigned slot)
 {
 	struct roami_page *entry = roami_page_entry(node, page);

@@ -15,6 +15,7 @@ static enum roam_err pages_init(struct roami_node *node, const struct roami_node
 {
 	roami_assert(params->engine != NULL && node->layout.pages > 0);
 	pages_of(node)->engine = params->engine;
+	pages_of(node)->aliases = params->aliases;
 	pages_of(node)->diff = roami_diff_choose(params->options->simd);
 	if (pages_of(node)->diff == NULL)
 		return ROAM_EUNSUPPORTED;
@@ -44,11 +45,19 @@ static enum roam_err engine_init(struct roami_node *node, const struct roami_nod
 {
 	struct roami_view view = {params->app, node->self->heap, params->layout.heap_bytes,
 				  params->fd, params->layout.heap};
+	bool aliased = params->aliases != NULL && params->aliases->count > 0 &&
+		       params->engine != &roami_fault_plain;
+	size_t bytes = params->engine->state_size;
 
 	roami_assert(node->self != NULL && pages_of(node)->engine_state == NULL);
-	pages_of(node)->engine_state = calloc(1, pages_of(node)->engine->state_size + 1);
+	if (aliased)
+		bytes = roami_fault_alias_bytes(params->engine, params->aliases);
+	pages_of(node)->engine_state = calloc(1, bytes + 1);
 	if (pages_of(node)->engine_state == NULL)
 		return ROAM_ENOMEM;
+	if (aliased)
+		pages_of(node)->engine = roami_fault_alias(params->engine, params->aliases,
+							   pages_of(node)->engine_state);
 	return pages_of(node)->engine->open(pages_of(node)->engine_state, &view, roami_fault_entry,
 					    node);
 }
@@ -65,6 +74,18 @@ const struct roami_room roami_room_engine = {
 	.init = engine_init,
 	.fini = engine_fini,
 };
+
+bool roami_page_faults(const struct roami_node *node, const void *memory)
+{
+	const struct roami_aliases *aliases = pages_of(node)->aliases;
+	const uint8_t *at = memory;
+
+	for (unsigned i = 0; aliases != NULL && i < aliases->count; i++)
+		if (at >= aliases->of[i].app &&
+		    at < aliases->of[i].app + (size_t)aliases->of[i].count * ROAMI_PAGE)
+			return true;
+	return at >= node->app && at < node->app + node->layout.heap_bytes;
+}
 
 /* Includes a region's metadata of its pages among [first, end) in core files. */
 static void region_dump(const struct roami_node *node, const struct roami_region *region,

@@ -1,5 +1,6 @@
 /* Diffs for protocols that send and keep them themselves: between a page and its twin. */
 #include "page/page.h"
+#include "page/race.h"
 
 bool roami_page_has_twin(struct roami_node *node, uint32_t page)
 {
@@ -49,6 +50,45 @@ bool roami_diff_patch(struct roami_node *node, uint32_t page, const uint8_t *dif
 	ROAMI_COUNT(node->stats, diffs_applied, 1);
 	return pages_of(node)->diff->apply(roami_page_bytes(node, page), page_twin(node, page),
 					   diff, bytes);
+}
+
+/*
+ * By the bytes in which the page differs from the twin now: those that this node's threads have
+ * written since stay, and are still this node's changes.
+ */
+void roami_page_follow(struct roami_node *node, uint32_t page, const uint8_t *bytes)
+{
+	uint8_t *twin, theirs[ROAMI_DIFF_BYTES_MAX];
+	size_t made;
+
+	roami_contract_pending(node, page);
+	roami_page_lock(node, page);
+	twin = page_twin(node, page);
+	roami_assert(twin != NULL);
+	roami_step(node);
+	made = pages_of(node)->diff->encode(theirs, bytes, twin, ROAMI_PAGE);
+	pages_of(node)->diff->apply(roami_page_bytes(node, page), twin, theirs, made);
+	roami_page_unlock(node, page);
+}
+
+bool roami_page_hot(struct roami_node *node, uint32_t page)
+{
+	const struct roami_page *entry = roami_page_entry(node, page);
+	const uint8_t hot = ROAMI_PAGE_KEEP | ROAMI_PAGE_DIRTY;
+
+	roami_contract_pending(node, page);
+	return (atomic_load(&entry->flags) & hot) == hot && entry->twin != 0 &&
+	       (entry->heat & ROAMI_HEAT_DEFERRED) == 0;
+}
+
+void roami_page_expect(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+
+	roami_contract_pending(node, page);
+	if (node->options->hot && !roami_race_checked(node) && !roami_scoped(node) &&
+	    (entry->heat & ~ROAMI_HEAT_DEFERRED) >= ROAMI_HOT_AFTER)
+		atomic_fetch_or(&entry->flags, ROAMI_PAGE_WANT);
 }
 
 void roami_page_rebase(struct roami_node *node, uint32_t page, const uint8_t *bytes)

@@ -37,6 +37,17 @@ static void node_identity(struct roami_node *node, const struct roami_node_param
 	node->stats = &node->self->ctl->stats;
 }
 
+/* False: not all nodes map each other's memory. */
+static bool node_shares_heap(struct roami_node *node, const struct roami_node_params *params)
+{
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		if (params->bases[peer] == NULL)
+			return false;
+		node->segments[peer].heap = node->segments[0].heap;
+	}
+	return true;
+}
+
 /* --------------------------------------------------------------------------------------- rooms */
 
 static size_t room_bytes(const struct roami_room *room)
@@ -109,6 +120,8 @@ enum roam_err roami_node_open(struct roami_node **node_p, const struct roami_nod
 	node->extensions = (void *)(node + 1);
 	at = (uint8_t *)node + states;
 	node_identity(node, params);
+	if (roami_one_heap(node) && !node_shares_heap(node, params))
+		err = ROAM_EUNSUPPORTED;
 	for (unsigned i = 0; i < ROAMI_ROOMS && err == ROAM_OK; i++)
 		err = room_open(node, params, node_rooms[i], &node->rooms[i], &at);
 	for (unsigned i = 0; i < count && err == ROAM_OK; i++)

@@ -67,6 +67,7 @@ struct real_stay {
 	unsigned begun; /* waits under way, one within the other */
 	bool awake;     /* it counts as polling */
 	bool owes;      /* it does not, and has sent something: its timers are uncovered */
+	uint64_t until; /* its condition may hold then though nothing changes; 0: no */
 };
 
 static __thread struct real_stay real_stay; /* the calling thread's */
@@ -163,6 +164,28 @@ uint64_t roami_sleep_ns(struct roami_node *node)
 	return due == UINT64_MAX ? 0 : due + 1;
 }
 
+static void real_until(struct roami_node *node, uint64_t when)
+{
+	(void)node;
+	real_stay.until = when == ROAMI_FOREVER ? 0 : when;
+}
+
+/* `ns`, 0: for ever, but no longer than until the time `until`; 0: none. */
+static uint64_t sleep_until(uint64_t ns, uint64_t until)
+{
+	uint64_t now = until == 0 ? 0 : roami_os_now_ns(), left;
+
+	if (until == 0)
+		return ns;
+	left = until > now ? until - now : 1;
+	return ns == 0 || left < ns ? left : ns;
+}
+
+uint64_t roami_app_sleep_ns(struct roami_node *node, uint64_t until)
+{
+	return sleep_until(roami_sleep_ns(node), until);
+}
+
 /* About to sleep: tells a probe, which woke this thread, that it must still wait. */
 static void wait_probed(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
@@ -186,10 +209,10 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 	atomic_fetch_add(&bell->app_asleep, 1);
 	atomic_fetch_add(&bell->busy, ASLEEP_ONE - 1);
 	if (roami_net(node))
-		roami_net_sleep(node, value, condition, arg);
+		roami_net_sleep(node, value, stay.until, condition, arg);
 	else if (!condition(arg) && !roami_msg_pending(node)) {
 		ROAMI_COUNT(node->stats, sleeps, 1);
-		roami_os_futex_wait(&bell->app, value, roami_sleep_ns(node));
+		roami_os_futex_wait(&bell->app, value, roami_app_sleep_ns(node, stay.until));
 	}
 	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
 	atomic_fetch_sub(&bell->app_asleep, 1);
@@ -235,7 +258,7 @@ static void nook_sleep(struct roami_node *node, struct roami_nook *nook,
 	wait_probed(node, condition, arg);
 	if (!condition(arg)) {
 		ROAMI_COUNT(node->stats, sleeps, 1);
-		roami_os_futex_wait(&nook->calls, value, 0);
+		roami_os_futex_wait(&nook->calls, value, sleep_until(0, stay.until));
 	}
 	atomic_fetch_sub(&nook->asleep, 1);
 	real_stay = stay;
@@ -592,12 +615,13 @@ static uint64_t wake_cost(void)
 	return best / 2;
 }
 
-void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, uint64_t chaos)
+void roami_real_init(struct roami_real *real, unsigned nodes, unsigned threads, uint64_t spin_us,
+		     uint64_t chaos)
 {
 	uint64_t spin = spin_us * 1000;
 
 	real->measured = true;
-	real->fits = nodes <= roami_os_cpus();
+	real->fits = nodes * threads <= roami_os_cpus();
 	real->crowd = CROWD * (nodes < roami_os_cpus() ? roami_os_cpus() / nodes : 1);
 	if (spin == 0) {
 		spin = 2 * wake_cost();
@@ -613,6 +637,7 @@ void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, 
 
 static const struct roami_sleep real_sleep = {
 	.wait = real_wait,
+	.until = real_until,
 	.changed = real_changed,
 	.sent = real_sent,
 	.begin = real_begin,

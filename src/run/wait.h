@@ -56,10 +56,11 @@ extern const struct roami_env roami_env_real;
 extern const struct roami_env roami_env_chaos; /* roami_env_real with delays at every step */
 
 /*
- * Fills in the waiting policy for `nodes` on this host.  `spin_us` 0: twice the wake-up cost
- * measured here.
+ * Fills in the waiting policy for `nodes` on this host, of `threads` each.  `spin_us` 0: twice the
+ * wake-up cost measured here.
  */
-void roami_real_init(struct roami_real *real, unsigned nodes, uint64_t spin_us, uint64_t chaos);
+void roami_real_init(struct roami_real *real, unsigned nodes, unsigned threads, uint64_t spin_us,
+		     uint64_t chaos);
 
 /* The calling thread's number; `thread` of both environments. */
 unsigned roami_seat(struct roami_node *node);
@@ -99,9 +100,12 @@ static inline bool roami_net(const struct roami_node *node)
 	return layers_of(node)->sleeper != NULL;
 }
 
-/* An application thread sleeps; the bell's futex had `value` before the condition was looked at. */
-void roami_net_sleep(struct roami_node *node, uint32_t value, bool (*condition)(void *arg),
-		     void *arg);
+/*
+ * An application thread sleeps, until the time `until` at most (0: none); the bell's futex had
+ * `value` before the condition was looked at.
+ */
+void roami_net_sleep(struct roami_node *node, uint32_t value, uint64_t until,
+		     bool (*condition)(void *arg), void *arg);
 
 /* An application thread begins to wait: it handles arriving messages. */
 void roami_net_enter(struct roami_node *node);
@@ -123,5 +127,8 @@ void roami_net_service_stop(struct roami_node *node);
 
 /* How long a sleep may last, as delayed messages wake no thread.  0: for ever. */
 uint64_t roami_sleep_ns(struct roami_node *node);
+
+/* That of a thread of the application whose condition may hold at the time `until`; 0: no. */
+uint64_t roami_app_sleep_ns(struct roami_node *node, uint64_t until);
 
 #endif

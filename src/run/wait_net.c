@@ -68,8 +68,8 @@ void roami_net_wake_apps(struct roami_node *node)
 }
 
 /* The first to sleep does so at the transport; it wakes the others when it has taken something. */
-void roami_net_sleep(struct roami_node *node, uint32_t value, bool (*condition)(void *arg),
-		     void *arg)
+void roami_net_sleep(struct roami_node *node, uint32_t value, uint64_t until,
+		     bool (*condition)(void *arg), void *arg)
 {
 	struct roami_real *real = net_of(node);
 	bool watches = atomic_exchange(&real->watcher, 1) == 0;
@@ -78,10 +78,10 @@ void roami_net_sleep(struct roami_node *node, uint32_t value, bool (*condition)(
 	if (!condition(arg) && !roami_msg_pending(node)) {
 		ROAMI_COUNT(node->stats, sleeps, 1);
 		if (watches)
-			net_wait(node, ROAM_SLEEPER_APP, roami_sleep_ns(node));
+			net_wait(node, ROAM_SLEEPER_APP, roami_app_sleep_ns(node, until));
 		else
 			roami_os_futex_wait(&node->self->ctl->bell.app, value,
-					    roami_sleep_ns(node));
+					    roami_app_sleep_ns(node, until));
 	}
 	if (watches)
 		atomic_store(&real->watcher, 0);

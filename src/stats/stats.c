@@ -4,6 +4,7 @@
 #include "stats/stats.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +32,7 @@ const struct roami_stats_line roami_stats_lines[ROAMI_STATS_COUNT] = {
 /* ------------------------------------------------------------------------------------ measuring */
 
 __thread unsigned roami_stats_bank;
+__thread uint64_t roami_stats_handled;
 
 /* A bit for each bank that a thread has for its own. */
 static _Atomic uint32_t *stats_given(void)
@@ -56,16 +58,19 @@ void roami_stats_bank_give(void)
 		atomic_fetch_and(stats_given(), ~(1u << (bank - 1)));
 }
 
-uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat)
+static bool stats_shut(const struct roami_stats *stats)
 {
-	uint64_t sum = 0;
-
-	for (unsigned i = 0; i < ROAMI_STATS_BANKS; i++)
-		sum += atomic_load_explicit(&stats->banks[i].values[stat], memory_order_relaxed);
-	return sum - atomic_load_explicit(&stats->before.values[stat], memory_order_relaxed);
+	return atomic_load_explicit(&stats->region, memory_order_relaxed) == ROAMI_STATS_SHUT;
 }
 
-uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type)
+/* What a bank has counted beyond what was left out. */
+static uint64_t stats_raw(const struct roami_stats *stats, unsigned bank, unsigned stat)
+{
+	return atomic_load_explicit(&stats->banks[bank].values[stat], memory_order_relaxed) -
+	       atomic_load_explicit(&stats->before.values[bank][stat], memory_order_relaxed);
+}
+
+static uint64_t stats_raw_type(const struct roami_stats *stats, unsigned type)
 {
 	uint64_t sum = 0;
 
@@ -74,53 +79,195 @@ uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type)
 	return sum - atomic_load_explicit(&stats->before.types[type], memory_order_relaxed);
 }
 
+/* Of the whole job: what a check has found counts wherever it was found. */
+static bool stats_whole(unsigned stat)
+{
+	return stat == ROAMI_STAT_races || stat == ROAMI_STAT_races_alike ||
+	       stat == ROAMI_STAT_private_pointers || stat == ROAMI_STAT_heap_errors ||
+	       stat == ROAMI_STAT_barriers_before;
+}
+
+uint64_t roami_stats_of(const struct roami_stats *stats, unsigned bank, unsigned stat)
+{
+	if (stats_shut(stats) && !stats_whole(stat))
+		return atomic_load_explicit(&stats->kept.values[bank][stat], memory_order_relaxed);
+	return stats_raw(stats, bank, stat);
+}
+
+uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat)
+{
+	uint64_t sum = 0;
+
+	for (unsigned bank = 0; bank < ROAMI_STATS_BANKS; bank++)
+		sum += roami_stats_of(stats, bank, stat);
+	return sum;
+}
+
+uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type)
+{
+	if (stats_shut(stats))
+		return atomic_load_explicit(&stats->kept.types[type], memory_order_relaxed);
+	return stats_raw_type(stats, type);
+}
+
+/* Wall time that counts, of a region that is open. */
+static uint64_t stats_open_ns(const struct roami_stats *stats)
+{
+	return atomic_load(&stats->kept_ns) + roami_os_now_ns() - atomic_load(&stats->start_ns);
+}
+
+static uint64_t stats_open_cycles(const struct roami_stats *stats)
+{
+	return atomic_load(&stats->kept_cycles) + roami_os_cycles() -
+	       atomic_load(&stats->start_cycles);
+}
+
+static void stats_from_now(struct roami_stats *stats)
+{
+	atomic_store(&stats->start_cycles, roami_os_cycles());
+	atomic_store(&stats->start_ns, roami_os_now_ns());
+}
+
 void roami_stats_begin(struct roami_stats *stats)
 {
-	memset(stats->banks, 0, sizeof(stats->banks));
-	memset(&stats->before, 0, sizeof(stats->before));
+	uint32_t within = atomic_load(&stats->within);
+
+	memset(stats, 0, offsetof(struct roami_stats, start_ns));
+	/* A mark that was made before the node began is one of the node's. */
+	atomic_store(&stats->within, within);
+	atomic_store(&stats->region, within > 0 ? ROAMI_STATS_OPEN : ROAMI_STATS_ALL);
 	atomic_store(&stats->wall_ns, 0);
 	atomic_store(&stats->wall_cycles, 0);
 	atomic_store(&stats->peak_kb, 0);
-	atomic_store(&stats->start_cycles, roami_os_cycles());
-	atomic_store(&stats->start_ns, roami_os_now_ns());
+	stats_from_now(stats);
+}
+
+/* Leaves out what was counted beyond `kept`. */
+static void stats_leave_out(struct roami_stats *stats, const struct roami_stats_sums *kept)
+{
+	for (unsigned at = 0; at < ROAMI_STATS_BANKS * ROAMI_STATS_COUNT; at++) {
+		unsigned bank = at / ROAMI_STATS_COUNT, stat = at % ROAMI_STATS_COUNT;
+
+		if (!stats_whole(stat))
+			atomic_fetch_add(&stats->before.values[bank][stat],
+					 stats_raw(stats, bank, stat) -
+						 atomic_load(&kept->values[bank][stat]));
+	}
+	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
+		atomic_fetch_add(&stats->before.types[i],
+				 stats_raw_type(stats, i) - atomic_load(&kept->types[i]));
+}
+
+void roami_stats_team(struct roami_stats *stats, unsigned threads, unsigned mate)
+{
+	unsigned bank = roami_stats_bank_mine();
+
+	atomic_store(&stats->threads, threads);
+	if (bank < ROAMI_STATS_BANKS - 1)
+		atomic_store(&stats->mates[bank], mate + 1);
+}
+
+/* Marks are rare, and seldom made by two threads at a time. */
+static void stats_mark(struct roami_stats *stats)
+{
+	while (atomic_exchange(&stats->marking, 1) != 0)
+		sched_yield();
+}
+
+static void stats_marked(struct roami_stats *stats)
+{
+	atomic_store(&stats->marking, 0);
+}
+
+/* Nothing has counted so far.  Marking. */
+static void stats_drop(struct roami_stats *stats)
+{
+	memset(&stats->kept, 0, sizeof(stats->kept));
+	atomic_store(&stats->kept_ns, 0);
+	atomic_store(&stats->kept_cycles, 0);
+	stats_leave_out(stats, &stats->kept);
+	stats_from_now(stats);
+}
+
+/* What counts stands still.  Marking. */
+static void stats_keep(struct roami_stats *stats)
+{
+	for (unsigned bank = 0; bank < ROAMI_STATS_BANKS; bank++)
+		for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
+			atomic_store(&stats->kept.values[bank][i], stats_raw(stats, bank, i));
+	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
+		atomic_store(&stats->kept.types[i], stats_raw_type(stats, i));
+	atomic_store(&stats->kept_ns, stats_open_ns(stats));
+	atomic_store(&stats->kept_cycles, stats_open_cycles(stats));
+	atomic_store(&stats->region, ROAMI_STATS_SHUT);
 }
 
 void roami_stats_begin_here(struct roami_stats *stats)
 {
-	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
-		if (i != ROAMI_STAT_races && i != ROAMI_STAT_races_alike) /* of the whole job */
-			atomic_fetch_add(&stats->before.values[i], roami_stats_sum(stats, i));
-	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
-		atomic_fetch_add(&stats->before.types[i], roami_stats_sum_type(stats, i));
-	atomic_store(&stats->start_cycles, roami_os_cycles());
-	atomic_store(&stats->start_ns, roami_os_now_ns());
+	stats_mark(stats);
+	stats_drop(stats);
+	stats_marked(stats);
+}
+
+void roami_stats_enter(struct roami_stats *stats)
+{
+	stats_mark(stats);
+	if (atomic_fetch_add(&stats->within, 1) == 0) {
+		if (atomic_load(&stats->region) == ROAMI_STATS_ALL)
+			stats_drop(stats);
+		stats_leave_out(stats, &stats->kept);
+		stats_from_now(stats);
+		atomic_store(&stats->region, ROAMI_STATS_OPEN);
+	}
+	stats_marked(stats);
+}
+
+void roami_stats_leave(struct roami_stats *stats)
+{
+	uint32_t within;
+
+	stats_mark(stats);
+	within = atomic_load(&stats->within);
+	if (within > 0)
+		atomic_store(&stats->within, within - 1);
+	if (within <= 1 && !stats_shut(stats))
+		stats_keep(stats);
+	stats_marked(stats);
 }
 
 void roami_stats_end(struct roami_stats *stats)
 {
-	atomic_store(&stats->wall_cycles, roami_os_cycles() - atomic_load(&stats->start_cycles));
+	bool shut = stats_shut(stats);
+
+	atomic_store(&stats->wall_cycles,
+		     shut ? atomic_load(&stats->kept_cycles) : stats_open_cycles(stats));
 	atomic_store(&stats->peak_kb, roami_os_rss_peak_kb());
-	atomic_store(&stats->wall_ns, roami_os_now_ns() - atomic_load(&stats->start_ns));
+	atomic_store(&stats->wall_ns, shut ? atomic_load(&stats->kept_ns) : stats_open_ns(stats));
 }
 
-/* Nanoseconds since the node began; of a node that still runs, or died, until now. */
+/* Nanoseconds that count; of a node that still runs, or died, until now. */
 static uint64_t stats_wall_ns(const struct roami_stats *stats)
 {
-	uint64_t wall = atomic_load(&stats->wall_ns), start = atomic_load(&stats->start_ns);
+	uint64_t wall = atomic_load(&stats->wall_ns);
 
-	return wall != 0 || start == 0 ? wall : roami_os_now_ns() - start;
+	if (wall != 0 || atomic_load(&stats->start_ns) == 0)
+		return wall;
+	return stats_shut(stats) ? atomic_load(&stats->kept_ns) : stats_open_ns(stats);
 }
 
 static double stats_cycles_per_ns(const struct roami_stats *stats)
 {
-	uint64_t wall = atomic_load(&stats->wall_ns), start = atomic_load(&stats->start_ns);
-	uint64_t cycles = atomic_load(&stats->wall_cycles);
+	uint64_t wall = stats_wall_ns(stats), cycles = atomic_load(&stats->wall_cycles);
 
-	if (wall == 0 && start != 0) {
-		wall = roami_os_now_ns() - start;
-		cycles = roami_os_cycles() - atomic_load(&stats->start_cycles);
-	}
+	if (cycles == 0 && atomic_load(&stats->start_ns) != 0)
+		cycles = stats_shut(stats) ? atomic_load(&stats->kept_cycles)
+					   : stats_open_cycles(stats);
 	return wall == 0 || cycles == 0 ? 1.0 : (double)cycles / (double)wall;
+}
+
+static uint64_t stats_ns(const struct roami_stats *stats, uint64_t cycles)
+{
+	return (uint64_t)((double)cycles / stats_cycles_per_ns(stats));
 }
 
 /* The value of a line: a count, or nanoseconds. */
@@ -128,22 +275,24 @@ static uint64_t stats_value(const struct roami_stats *stats, unsigned line)
 {
 	uint64_t value = roami_stats_sum(stats, line);
 
-	if (!roami_stats_lines[line].time)
-		return value;
-	return (uint64_t)((double)value / stats_cycles_per_ns(stats));
+	return roami_stats_lines[line].time ? stats_ns(stats, value) : value;
 }
 
+static const enum roami_stat accounted[] = {ROAMI_STAT_TIME_page, ROAMI_STAT_TIME_lock,
+					    ROAMI_STAT_TIME_barrier, ROAMI_STAT_TIME_overhead};
+#define ACCOUNTED (sizeof(accounted) / sizeof(accounted[0]))
+
 /*
- * Wall time less what is accounted for; 0 if several threads waited at once for longer than that.
+ * Wall time of all threads less what is accounted for; 0 if threads of the program's own waited for
+ * longer than that.
  */
 static uint64_t stats_compute_ns(const struct roami_stats *stats)
 {
-	uint64_t wall = stats_wall_ns(stats), rest = 0;
+	uint64_t threads = atomic_load_explicit(&stats->threads, memory_order_relaxed);
+	uint64_t wall = stats_wall_ns(stats) * (threads > 1 ? threads : 1), rest = 0;
 
-	rest += stats_value(stats, ROAMI_STAT_TIME_page);
-	rest += stats_value(stats, ROAMI_STAT_TIME_lock);
-	rest += stats_value(stats, ROAMI_STAT_TIME_barrier);
-	rest += stats_value(stats, ROAMI_STAT_TIME_overhead);
+	for (unsigned i = 0; i < ACCOUNTED; i++)
+		rest += stats_value(stats, accounted[i]);
 	return rest < wall ? wall - rest : 0;
 }
 
@@ -308,6 +457,78 @@ static void table_head(struct stats_out *out, const struct roami_stats_report *r
 	out_add(out, "\n");
 }
 
+/* ------------------------------------------------------------------------------------- threads */
+
+/* What a thread of a team did: times in ns, the first one what is left of the wall time. */
+struct thread_view {
+	uint64_t times[1 + ACCOUNTED];
+	uint64_t faults, locks;
+};
+
+static const char *const thread_names[1 + ACCOUNTED] = {"compute", "page", "lock", "barrier",
+							"overhead"};
+
+static void thread_view(const struct roami_stats *stats, unsigned bank, struct thread_view *view)
+{
+	uint64_t wall = stats_wall_ns(stats), rest = 0;
+
+	for (unsigned i = 0; i < ACCOUNTED; i++)
+		rest += view->times[1 + i] =
+			stats_ns(stats, roami_stats_of(stats, bank, accounted[i]));
+	view->times[0] = rest < wall ? wall - rest : 0;
+	view->faults = roami_stats_of(stats, bank, ROAMI_STAT_read_faults) +
+		       roami_stats_of(stats, bank, ROAMI_STAT_write_faults);
+	view->locks = roami_stats_of(stats, bank, ROAMI_STAT_lock_acquires);
+}
+
+/* The bank of a node's thread, in their order; ROAMI_STATS_BANKS: it has none of its own. */
+static unsigned thread_bank(const struct roami_stats *stats, unsigned mate)
+{
+	unsigned bank = 0;
+
+	while (bank < ROAMI_STATS_BANKS && atomic_load(&stats->mates[bank]) != mate + 1)
+		bank++;
+	return bank;
+}
+
+typedef void thread_fn(struct stats_out *out, unsigned node, unsigned mate,
+		       const struct thread_view *view);
+
+static void each_thread(struct stats_out *out, const struct roami_stats_report *report,
+			thread_fn *fn)
+{
+	for (unsigned i = 0; i < report->nodes; i++)
+		for (unsigned mate = 0; mate < atomic_load(&report->stats[i]->threads); mate++) {
+			unsigned bank = thread_bank(report->stats[i], mate);
+			struct thread_view view;
+
+			if (bank == ROAMI_STATS_BANKS)
+				continue;
+			thread_view(report->stats[i], bank, &view);
+			fn(out, report->first + i, mate, &view);
+		}
+}
+
+static void table_thread(struct stats_out *out, unsigned node, unsigned mate,
+			 const struct thread_view *view)
+{
+	char who[40];
+
+	if (out->rows++ == 0) {
+		out_add(out, "%-*s", LABEL + 2, "threads, ms");
+		for (unsigned i = 0; i < 1 + ACCOUNTED; i++)
+			out_add(out, " %*s", COLUMN, thread_names[i]);
+		out_add(out, " %*s %*s\n", COLUMN, "faults", COLUMN, "locks");
+	}
+	snprintf(who, sizeof(who), "node %u, thread %u", node, mate);
+	out_add(out, "  %-*.40s", LABEL, who);
+	for (unsigned i = 0; i < 1 + ACCOUNTED; i++)
+		table_value(out, view->times[i], true);
+	table_value(out, view->faults, false);
+	table_value(out, view->locks, false);
+	out_add(out, "\n");
+}
+
 void roami_stats_print(int fd, const struct roami_stats_report *report)
 {
 	static const struct stats_style table = {table_row, table_head};
@@ -322,6 +543,7 @@ void roami_stats_print(int fd, const struct roami_stats_report *report)
 		out_add(&out, ", faults by %.40s", report->engine);
 	out_add(&out, "\n");
 	stats_rows(&out, report, &table);
+	each_thread(&out, report, table_thread);
 	out_flush(&out);
 }
 
@@ -358,6 +580,17 @@ static void json_name(struct stats_out *out, const char *key, const char *name)
 		out_add(out, ",\n \"%s\": \"%.60s\"", key, name);
 }
 
+static void json_thread(struct stats_out *out, unsigned node, unsigned mate,
+			const struct thread_view *view)
+{
+	out_add(out, "%s\n  {\"node\": %u, \"thread\": %u",
+		out->rows++ > 0 ? "," : ",\n \"threads\": [", node, mate);
+	for (unsigned i = 0; i < 1 + ACCOUNTED; i++)
+		out_add(out, ", \"%s_ms\": %.6f", thread_names[i], (double)view->times[i] / 1e6);
+	out_add(out, ", \"faults\": %llu, \"locks\": %llu}", (unsigned long long)view->faults,
+		(unsigned long long)view->locks);
+}
+
 bool roami_stats_json(const char *path, const struct roami_stats_report *report)
 {
 	static const struct stats_style json = {json_row, json_head};
@@ -371,7 +604,10 @@ bool roami_stats_json(const char *path, const struct roami_stats_report *report)
 	json_name(&out, "transport", report->transport);
 	json_name(&out, "engine", report->engine);
 	stats_rows(&out, report, &json);
-	out_add(&out, "}\n}\n");
+	out_add(&out, "}");
+	out.rows = 0;
+	each_thread(&out, report, json_thread);
+	out_add(&out, "%s\n}\n", out.rows > 0 ? "]" : "");
 	out_flush(&out);
 	return close(out.fd) == 0 && !out.failed;
 }

@@ -35,9 +35,33 @@ struct roami_stats_bank {
 
 #define ROAMI_STATS_BANKS 16
 
+/* Of each bank, and of all of them. */
+struct roami_stats_sums {
+	_Atomic uint64_t values[ROAMI_STATS_BANKS][ROAMI_STATS_COUNT];
+	_Atomic uint64_t types[ROAMI_STATS_TYPES_MAX];
+};
+
+/*
+ * The region of interest: what counts.  Without marks it is the node's life; what came before the
+ * first mark, and what comes between regions, is left out.
+ */
+enum roami_stats_region {
+	ROAMI_STATS_ALL,  /* no mark yet */
+	ROAMI_STATS_OPEN, /* a thread is between its marks */
+	ROAMI_STATS_SHUT  /* none is: the sums stand still */
+};
+
 struct roami_stats {
 	struct roami_stats_bank banks[ROAMI_STATS_BANKS];
-	struct roami_stats_bank before; /* sums that are left out */
+	struct roami_stats_sums before; /* what is left out */
+	struct roami_stats_sums kept;   /* what counts while the region is shut */
+	_Atomic uint32_t region;        /* enum roami_stats_region */
+	_Atomic uint32_t within;        /* threads between their marks */
+	_Atomic uint32_t marking;       /* a thread is at work on these and the sums left out */
+	_Atomic uint64_t kept_ns;       /* as `kept`, of wall time */
+	_Atomic uint64_t kept_cycles;
+	_Atomic uint32_t mates[ROAMI_STATS_BANKS]; /* whose bank: its number in the team, + 1 */
+	_Atomic uint32_t threads; /* of the team; 0: there is none */
 	_Atomic uint64_t start_ns; /* 0: the node never started */
 	_Atomic uint64_t start_cycles;
 	_Atomic uint64_t wall_ns; /* 0: the node still runs */
@@ -83,10 +107,43 @@ static inline void roami_stats_add(struct roami_stats *stats, enum roami_stat st
 	roami_stats_count(&stats->banks[bank].values[stat], bank, n);
 }
 
+/*
+ * Cycles that the calling thread has spent in message handlers and no time of its own has taken
+ * yet: nearly all of them ran while it waited.  They are part of the time that it counts next, or,
+ * as far as they are more than that, of the next ones: few handlers are timed, and stand for many.
+ */
+extern __thread uint64_t roami_stats_handled;
+
+static inline void roami_stats_add_time(struct roami_stats *stats, enum roami_stat stat,
+					enum roami_stat handlers, uint64_t cycles)
+{
+	uint64_t handled = roami_stats_handled < cycles ? roami_stats_handled : cycles;
+
+	roami_stats_add(stats, stat, cycles);
+	if (handled == 0)
+		return;
+	roami_stats_handled -= handled;
+	roami_stats_add(stats, handlers, handled);
+}
+
 /* ROAMI_COUNT(node->stats, fetches, 1);  ROAMI_TIME(node->stats, page, cycles); */
 #define ROAMI_COUNT(stats, name, n) roami_stats_add(stats, ROAMI_STAT_##name, (uint64_t)(n))
-#define ROAMI_TIME(stats, name, cycles) \
+#define ROAMI_TIME(stats, name, cycles)                          \
+	roami_stats_add_time(stats, ROAMI_STAT_TIME_##name,      \
+			     ROAMI_STAT_TIME_##name##_handlers, (uint64_t)(cycles))
+/* A time that lies within others. */
+#define ROAMI_TIME_WITHIN(stats, name, cycles) \
 	roami_stats_add(stats, ROAMI_STAT_TIME_##name, (uint64_t)(cycles))
+
+/* A message of so many bytes was sent. */
+static inline void roami_stats_message(struct roami_stats *stats, size_t bytes)
+{
+	unsigned log2 = 63 - (unsigned)__builtin_clzll((uint64_t)bytes | 32);
+	unsigned at = log2 < 12 ? log2 - 5 : 7;
+
+	roami_stats_add(stats, ROAMI_STAT_messages_under_64 + at, 1);
+}
+
 /* A message of `type` was sent. */
 static inline void roami_stats_type(struct roami_stats *stats, unsigned type)
 {
@@ -96,7 +153,11 @@ static inline void roami_stats_type(struct roami_stats *stats, unsigned type)
 		roami_stats_count(&stats->banks[bank].types[type], bank, 1);
 }
 
-/* The sums over all banks, less what is left out: a line, and a message type. */
+/* The node has a team of so many threads, of which the calling one is the mate-th. */
+void roami_stats_team(struct roami_stats *stats, unsigned threads, unsigned mate);
+
+/* Less what is left out: a line of a bank, of all banks, and a message type. */
+uint64_t roami_stats_of(const struct roami_stats *stats, unsigned bank, unsigned stat);
 uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat);
 uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type);
 
@@ -106,6 +167,13 @@ void roami_stats_end(struct roami_stats *stats);
 
 /* Counts and times begin here: what there has been is left out of all sums from now on. */
 void roami_stats_begin_here(struct roami_stats *stats);
+
+/*
+ * A thread's marks.  The region opens with the first thread in it and shuts with the last one; a
+ * second mark without a first one ends what began with the node.
+ */
+void roami_stats_enter(struct roami_stats *stats);
+void roami_stats_leave(struct roami_stats *stats);
 
 /* A line of the table, for `roam info` and the manual. */
 struct roami_stats_line {

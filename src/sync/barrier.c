@@ -1,7 +1,7 @@
 /*
- * Barriers and reductions by message; on one host nearly all meet in barrier_shm.c.  Arrivals
- * carry the notices that the next node up may lack, departures those that the arrived lack. What
- * everybody has applied at a full barrier is forgotten after it.
+ * Barriers and reductions by message; on one host nearly all meet in barrier_shm.c, see meet.c.
+ * Arrivals carry the notices that the next node up may lack, departures those that the arrived
+ * lack. What everybody has applied at a full barrier is forgotten after it.
  */
 #include <string.h>
 
@@ -37,11 +37,6 @@ struct barrier_head {
 };
 
 enum { WAY_CALL, WAY_FLAT, WAY_TREE };
-
-static struct roami_barrier *barrier_make(struct roami_node *node, uint64_t id)
-{
-	return roami_table_make(node, &sync_of(node)->barriers, id);
-}
 
 /* ------------------------------------------------------------------------------------ the tree */
 
@@ -274,9 +269,11 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 	roami_msg_send(node, parent, barrier_type(node, BARRIER_ARRIVE), parts, 4);
 }
 
-static unsigned barrier_arrived(const struct roami_barrier *barrier)
+/* In threads: a node that comes by leg brings all of its own, as many as any other node has. */
+static unsigned barrier_arrived(const struct roami_node *node, const struct roami_barrier *barrier)
 {
-	return barrier->children + barrier->self + (unsigned)barrier->waiting.count;
+	return (barrier->children + barrier->self) * (barrier->expected / node->nodes) +
+	       (unsigned)barrier->waiting.count;
 }
 
 unsigned roami_barrier_lacks(const struct roami_node *node, unsigned expected)
@@ -307,7 +304,7 @@ static void barrier_hopeless(struct roami_node *node, const struct roami_barrier
 {
 	unsigned gone;
 
-	if (barrier->id == ROAMI_END_ID || barrier_arrived(barrier) == 0)
+	if (barrier->id == ROAMI_END_ID || barrier_arrived(node, barrier) == 0)
 		return;
 	gone = roami_barrier_lacks(node, barrier->expected);
 	if (gone != ROAM_NOBODY)
@@ -334,7 +331,7 @@ static void barrier_handle_ended(struct roami_node *node, const struct roam_requ
  * saw them arrive before; node 0; and in a tree the inner nodes above, as the arrivals at the end
  * pass them.
  */
-static void barrier_tell_end(struct roami_node *node)
+void roami_barrier_tell_end(struct roami_node *node)
 {
 	roami_barrier_ended(node);
 	if (node->options->barrier_tree == ROAMI_BARRIER_TREE && node->me != 0)
@@ -346,7 +343,7 @@ static void barrier_check(struct roami_node *node, struct roami_barrier *barrier
 {
 	roami_contract(roami_spin_held(&barrier->spin));
 	if (barrier->tree ? !barrier->self || barrier->children != tree_children(node)
-			  : barrier_arrived(barrier) != barrier->expected) {
+			  : barrier_arrived(node, barrier) != barrier->expected) {
 		barrier_hopeless(node, barrier);
 		return;
 	}
@@ -366,7 +363,7 @@ static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrie
 {
 	roami_contract(roami_spin_held(&barrier->spin));
 	roami_contract(from < node->nodes);
-	if (barrier_arrived(barrier) == 0) {
+	if (barrier_arrived(node, barrier) == 0) {
 		roami_vclock_copy(&barrier->floor, floor, node->nodes);
 		roami_vclock_copy(&barrier->merged, seen, node->nodes);
 		barrier->expected = threads;
@@ -439,36 +436,6 @@ static void depart_read(struct roami_node *node, struct barrier_leg *leg,
 
 /* --------------------------------------------------------------------------------------- calls */
 
-static unsigned job_threads(const struct roami_node *node)
-{
-	unsigned threads = 0;
-
-	for (unsigned peer = 0; peer < node->nodes; peer++)
-		threads += atomic_load_explicit(&node->segments[peer].ctl->threads,
-						memory_order_relaxed);
-	return threads;
-}
-
-struct barrier_wait {
-	_Atomic uint32_t *count;
-	uint32_t was;
-};
-
-static bool barrier_moved(void *arg)
-{
-	struct barrier_wait *wait = arg;
-
-	return atomic_load(wait->count) != wait->was;
-}
-
-static void barrier_await(struct roami_node *node, struct barrier_wait *wait)
-{
-	uint64_t start = roami_os_cycles();
-
-	roami_wait(node, barrier_moved, wait);
-	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
-}
-
 /*
  * Forgets the notices that every node has applied.  The node that sent the departure knows what it
  * told; the departures of the others may still be on their way.
@@ -485,16 +452,17 @@ static void barrier_learn(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /*
- * A node of one thread, in a barrier of as many threads as nodes: one message up, one down.  Along
- * the tree only if every node comes that way: others' calls go past the tree.
+ * A node of one thread, in a barrier of as many threads as nodes, or a team in a barrier of all:
+ * one message up, one down.  Along the tree only if every node comes that way: others' calls go
+ * past the tree.
  */
 static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
 			   const struct roam_sync *sync, bool tree)
 {
-	struct barrier_wait wait = {&barrier->departed, atomic_load(&barrier->departed)};
+	struct roami_barrier_wait wait = {&barrier->departed, atomic_load(&barrier->departed)};
 	struct roami_vclock clock, seen;
 
-	roami_contract(threads == node->nodes);
+	roami_contract(threads == node->nodes * sync_of(node)->team);
 	roami_release(node, sync);
 	roami_log_clock(node, &clock);
 	roami_log_seen(node, &seen);
@@ -509,7 +477,7 @@ static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrie
 	}
 	roami_spin_unlock(&barrier->spin);
 	roami_release_rest(node);
-	barrier_await(node, &wait);
+	roami_barrier_await(node, &wait);
 	roami_acquire(node, sync);
 	if (barrier->depart_all)
 		barrier_learn(node, sync, barrier_parent(node, tree), &barrier->depart_seen,
@@ -555,7 +523,9 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 static void messages_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
 			  const struct roam_sync *sync, bool tree)
 {
-	if (sync->full && threads == node->nodes && atomic_load(&node->self->ctl->threads) == 1)
+	bool alone = atomic_load(&node->self->ctl->threads) == 1 && threads == node->nodes;
+
+	if (sync->full && (alone || sync_of(node)->team > 1))
 		barrier_by_leg(node, barrier, threads, sync, tree);
 	else
 		barrier_by_call(node, barrier->id, threads, sync);
@@ -564,111 +534,10 @@ static void messages_meet(struct roami_node *node, struct roami_barrier *barrier
 static void messages_reduce(struct roami_node *node, struct roami_barrier *barrier,
 			    const struct roam_sync *sync)
 {
-	barrier_by_leg(node, barrier, node->nodes, sync, false);
+	barrier_by_leg(node, barrier, node->nodes * sync_of(node)->team, sync, false);
 }
 
 const struct roami_barrier_mode roami_barrier_by_messages = {messages_meet, messages_reduce};
-
-/* How the threads of this barrier meet.  The end's goes by messages, as nodes leave after it. */
-static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
-						     struct roami_barrier *barrier)
-{
-	const struct roami_barrier_mode *mode =
-		atomic_load_explicit(&barrier->mode, memory_order_acquire);
-
-	if (mode != NULL)
-		return mode;
-	roami_spin_lock(node, &barrier->spin);
-	mode = barrier->mode;
-	if (mode == NULL) {
-		const struct roami_records *records = &sync_of(node)->barrier_records;
-
-		if (barrier->id == ROAMI_END_ID)
-			records = NULL;
-		barrier->meeting = roami_resolve_record(node, 0, records, barrier->id);
-		mode = barrier->meeting != NULL ? &roami_barrier_by_record
-						: &roami_barrier_by_messages;
-		atomic_store_explicit(&barrier->mode, mode, memory_order_release);
-	}
-	roami_spin_unlock(&barrier->spin);
-	return mode;
-}
-
-/*
- * A thread leaves a barrier of all.  The last of a node to leave the one after which counters are
- * wanted makes them begin: no other has left a later one, which needs this thread.
- */
-static void barrier_left(struct roami_node *node, uint64_t id)
-{
-	uint64_t after = node->options->stats_after;
-	uint64_t left = atomic_fetch_add(&pages_of(node)->barriers_left, 1) + 1;
-
-	if (after == 0 || id == ROAMI_END_ID ||
-	    left != after * atomic_load(&node->self->ctl->threads))
-		return;
-	roami_stats_begin_here(node->stats);
-	ROAMI_COUNT(node->stats, barriers_before, after);
-}
-
-enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads)
-{
-	struct roami_barrier *barrier = barrier_make(node, id);
-	struct roam_sync sync = {ROAM_SYNC_BARRIER, true, id, false};
-	unsigned all = job_threads(node);
-	/*
-	 * Where all registered threads meet, all nodes know how many those are.  A number of
-	 * threads may be met while others register: some nodes would come by leg, some by call.
-	 */
-	bool tree = threads == 0 && node->options->barrier_tree == ROAMI_BARRIER_TREE;
-
-	roami_object_tell(node, id, &barrier->told);
-	if (threads == 0)
-		threads = all;
-	sync.full = threads == all;
-	sync.idle = sync.full && id != ROAMI_END_ID && atomic_load(&node->self->ctl->threads) == 1;
-	roami_node_waits(node, ROAM_SYNC_BARRIER + 1, id, threads);
-	if (id == ROAMI_END_ID) {
-		roami_barrier_shm_ended(node);
-		barrier_tell_end(node);
-	}
-	barrier_mode(node, barrier)->meet(node, barrier, threads, &sync, tree);
-	roami_node_waits_no_more(node);
-	ROAMI_COUNT(node->stats, barriers, 1);
-	if (sync.full && id != ROAMI_END_ID)
-		roami_met(node);
-	if (sync.full)
-		barrier_left(node, id);
-	return ROAM_OK;
-}
-
-enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count,
-			   enum roam_type type, enum roam_op op)
-{
-	struct roami_barrier *barrier = barrier_make(node, ROAMI_REDUCE_ID);
-	struct roam_sync sync = {ROAM_SYNC_REDUCE, true, ROAMI_REDUCE_ID, false};
-
-	roami_assert(count <= ROAM_REDUCE_MAX);
-	barrier->values = count;
-	barrier->type = type;
-	barrier->op = op;
-	for (unsigned i = 0; i < count; i++)
-		if (type == ROAM_INT32)
-			barrier->own[i] = (uint64_t)(int64_t)((int32_t *)values)[i];
-		else
-			memcpy(&barrier->own[i], (uint8_t *)values + i * 8, 8);
-	ROAMI_COUNT(node->stats, reduces, 1);
-	roami_node_waits(node, ROAM_SYNC_REDUCE + 1, ROAMI_REDUCE_ID, node->nodes);
-	barrier_mode(node, barrier)->reduce(node, barrier, &sync);
-	roami_node_waits_no_more(node);
-	roami_met(node);
-	barrier_left(node, ROAMI_REDUCE_ID);
-	for (unsigned i = 0; i < count; i++)
-		if (type == ROAM_INT32)
-			((int32_t *)values)[i] = (int32_t)barrier->own[i];
-		else
-			memcpy((uint8_t *)values + i * 8, &barrier->own[i], 8);
-	return ROAM_OK;
-}
 
 /* ------------------------------------------------------------------------------------ handlers */
 
@@ -700,7 +569,10 @@ static void barrier_handle_arrive(struct roami_node *node, const struct roam_req
 	leg_read(node, request->from, request->data, request->bytes, &leg);
 	roami_log_bases(node, leg.head.told, &leg.floor, &leg.seen);
 	leg_clocks(node, request->from, &leg);
-	barrier = barrier_make(node, leg.head.id);
+	if (leg.head.way != WAY_CALL &&
+	    (leg.head.threads == 0 || leg.head.threads % node->nodes != 0))
+		roami_node_fail(node, "node %u sent a malformed barrier message", request->from);
+	barrier = roami_barrier_make(node, leg.head.id);
 	roami_spin_lock(node, &barrier->spin);
 	barrier_bounds(node, barrier, request->from, leg.head.threads, &leg.floor, &leg.seen);
 	if (leg.head.way == WAY_CALL) {
@@ -748,8 +620,8 @@ static void barrier_handle_depart(struct roami_node *node, const struct roam_req
 
 	roami_contract(roami_msg_polling(node));
 	leg_read(node, request->from, request->data, request->bytes, &leg);
-	barrier = barrier_make(node, leg.head.id);
-	/* This node's only thread waits for the departure. */
+	barrier = roami_barrier_make(node, leg.head.id);
+	/* This node's only thread waits for the departure, or all of its team do. */
 	roami_log_clock(node, &applied);
 	depart_read(node, &leg, &applied);
 	roami_spin_lock(node, &barrier->spin);

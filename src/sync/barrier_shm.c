@@ -87,7 +87,8 @@ static void shm_end(struct meet *meet)
 	atomic_store_explicit(&meet->departure->episode, meet->episode + 1, memory_order_release);
 }
 
-static void shm_arrive(struct meet *meet, unsigned threads)
+/* `comers` of the barrier's threads are here: the caller, or all of its team. */
+static void shm_arrive(struct meet *meet, unsigned threads, unsigned comers)
 {
 	struct roami_barrier_record *meeting = meet->meeting;
 	struct roami_node *node = meet->node;
@@ -99,7 +100,8 @@ static void shm_arrive(struct meet *meet, unsigned threads)
 	meet->episode = atomic_load_explicit(&meet->departure->episode, memory_order_relaxed);
 	shm_bounds(meet, threads, &seen, &applied);
 	roami_contract(meeting->arrived < meeting->expected);
-	if (++meeting->arrived == meeting->expected) {
+	meeting->arrived += comers;
+	if (meeting->arrived == meeting->expected) {
 		here = meeting->here;
 		shm_end(meet);
 	}
@@ -199,7 +201,7 @@ static void record_meet(struct roami_node *node, struct roami_barrier *barrier, 
 	(void)tree;
 	shm_begin(&meet, node, barrier);
 	roami_release(node, sync);
-	shm_arrive(&meet, threads);
+	shm_arrive(&meet, threads, sync->full ? sync_of(node)->team : 1);
 	roami_release_rest(node);
 	shm_await(&meet, threads);
 	shm_leave(&meet, sync);
@@ -245,6 +247,7 @@ static void shm_combine(const struct meet *meet, struct roami_barrier *barrier)
 static void record_reduce(struct roami_node *node, struct roami_barrier *barrier,
 			  const struct roam_sync *sync)
 {
+	unsigned team = sync_of(node)->team, threads = node->nodes * team;
 	struct meet meet;
 	uint64_t episode;
 
@@ -253,9 +256,9 @@ static void record_reduce(struct roami_node *node, struct roami_barrier *barrier
 	episode = atomic_load_explicit(&meet.departure->episode, memory_order_relaxed);
 	memcpy(shm_values(&meet, episode, node->me), barrier->own,
 	       barrier->values * sizeof(uint64_t));
-	shm_arrive(&meet, node->nodes);
+	shm_arrive(&meet, threads, team);
 	roami_release_rest(node);
-	shm_await(&meet, node->nodes);
+	shm_await(&meet, threads);
 	shm_combine(&meet, barrier);
 	shm_leave(&meet, sync);
 }

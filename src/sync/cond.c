@@ -10,11 +10,11 @@
 #include "sync/sync_state.h"
 
 /* Messages. */
-enum { COND_ENTER, COND_WAKE, COND_POST };
+enum { COND_ENTER, COND_WAKE, COND_POST, COND_LEAVE };
 
 static unsigned cond_type(const struct roami_node *node, unsigned message)
 {
-	roami_contract(message <= COND_POST);
+	roami_contract(message <= COND_LEAVE);
 	return roami_type(node, ROAMI_ROOM_CONDS, message);
 }
 
@@ -25,8 +25,10 @@ struct cond_message {
 };
 
 struct cond_wait {
+	struct roami_node *node;
 	_Atomic uint32_t *done;
 	uint32_t turn;
+	uint64_t until; /* of env->now; ROAMI_FOREVER */
 };
 
 static struct roami_cond *cond_make(struct roami_node *node, uint64_t id)
@@ -34,20 +36,52 @@ static struct roami_cond *cond_make(struct roami_node *node, uint64_t id)
 	return roami_table_make(node, &sync_of(node)->conds, id);
 }
 
+static bool cond_signalled(const struct cond_wait *wait)
+{
+	return atomic_load(wait->done) == wait->turn;
+}
+
 static bool cond_woken(void *arg)
 {
 	struct cond_wait *wait = arg;
 
-	return atomic_load(wait->done) == wait->turn;
+	return cond_signalled(wait) || (wait->until != ROAMI_FOREVER &&
+					wait->node->env->now(wait->node) >= wait->until);
 }
 
-enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t lock)
+/*
+ * Waits for a signal.  A thread that gives up leaves the queue: else it would take the signal that
+ * is for another one.  One that was sent before it left has come when the home answers.
+ */
+static enum roam_err cond_await(struct cond_wait *wait, const struct cond_message *enter)
+{
+	struct roami_node *node = wait->node;
+	struct roam_part part = {enter, sizeof(*enter)};
+
+	if (wait->until == ROAMI_FOREVER) { /* what ends by itself is no hang */
+		roami_node_waits(node, ROAM_SYNC_COND + 1, enter->id, 0);
+		roami_wait(node, cond_woken, wait);
+		roami_node_waits_no_more(node);
+		return ROAM_OK;
+	}
+	roami_wait_until(node, wait->until);
+	roami_wait(node, cond_woken, wait);
+	roami_wait_until(node, ROAMI_FOREVER);
+	if (!cond_signalled(wait))
+		roami_msg_call(node, roami_sync_home(node, enter->id), cond_type(node, COND_LEAVE),
+			       &part, 1, NULL, 0);
+	return cond_signalled(wait) ? ROAM_OK : ROAM_ETIMEDOUT;
+}
+
+enum roam_err roami_cond_wait_until(struct roami_node *node, uint64_t id, uint64_t lock,
+				    uint64_t until)
 {
 	unsigned slot = node->env->thread(node);
 	uint32_t turn = atomic_fetch_add(&sync_of(node)->cond_turn[slot], 1) + 1;
 	struct cond_message enter = {id, slot, turn};
-	struct cond_wait wait = {&sync_of(node)->cond_done[slot], turn};
+	struct cond_wait wait = {node, &sync_of(node)->cond_done[slot], turn, until};
 	struct roam_part part = {&enter, sizeof(enter)};
+	enum roam_err woken, locked;
 	uint64_t start;
 
 	roami_contract(slot < ROAMI_THREADS_MAX);
@@ -58,12 +92,16 @@ enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t loc
 		       &part, 1, NULL, 0);
 	roami_unlock(node, lock);
 	start = roami_os_cycles();
-	roami_node_waits(node, ROAM_SYNC_COND + 1, id, 0);
-	roami_wait(node, cond_woken, &wait);
-	roami_node_waits_no_more(node);
+	woken = cond_await(&wait, &enter);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
 	ROAMI_COUNT(node->stats, conds, 1);
-	return roami_lock(node, lock);
+	locked = roami_lock(node, lock);
+	return locked != ROAM_OK ? locked : woken;
+}
+
+enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t lock)
+{
+	return roami_cond_wait_until(node, id, lock, ROAMI_FOREVER);
 }
 
 enum roam_err roami_cond_post(struct roami_node *node, uint64_t id, bool all)
@@ -140,6 +178,28 @@ static void cond_handle_post(struct roami_node *node, const struct roam_request 
 	roami_spin_unlock(&cond->spin);
 }
 
+static void cond_handle_leave(struct roami_node *node, const struct roam_request *request)
+{
+	struct cond_message message;
+	struct roami_waiter *waiters;
+	struct roami_cond *cond;
+
+	cond_parse(node, request, &message);
+	cond = cond_make(node, message.id);
+	roami_spin_lock(node, &cond->spin);
+	waiters = (void *)cond->waiters.items;
+	for (size_t i = 0; i < cond->waiters.count; i++)
+		if (waiters[i].node == request->origin && waiters[i].slot == message.slot &&
+		    waiters[i].turn == message.turn) {
+			cond->waiters.count--;
+			memmove(&waiters[i], &waiters[i + 1],
+				(cond->waiters.count - i) * sizeof(*waiters));
+			break;
+		}
+	roami_spin_unlock(&cond->spin);
+	roami_reply(node, request, NULL, 0);
+}
+
 static void cond_handle_wake(struct roami_node *node, const struct roam_request *request)
 {
 	struct cond_message message;
@@ -154,6 +214,7 @@ static const struct roam_message conds_messages[] = {
 	[COND_ENTER] = {"cond enter", cond_handle_enter, 512},
 	[COND_WAKE] = {"cond wake", cond_handle_wake, 512},
 	[COND_POST] = {"cond post", cond_handle_post, 512},
+	[COND_LEAVE] = {"cond leave", cond_handle_leave, 512},
 	{NULL, NULL, 0},
 };
 

@@ -11,6 +11,7 @@
  */
 #include "sync/lock.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "msg/msg.h"
@@ -19,7 +20,7 @@
 
 static unsigned lock_type(const struct roami_node *node, unsigned message)
 {
-	roami_contract(message <= LOCK_GRANT);
+	roami_contract(message <= LOCK_BUSY);
 	return roami_type(node, ROAMI_ROOM_LOCKS, message);
 }
 
@@ -27,7 +28,7 @@ static unsigned lock_type(const struct roami_node *node, unsigned message)
 struct lock_request {
 	uint64_t id;
 	uint32_t node;
-	uint32_t spare;
+	uint32_t trying; /* the requester wants to hear if it must wait for a section */
 	uint64_t number; /* the last notice of the lock's list that it has */
 	uint64_t told;   /* what its clock is encoded against, see roami_log_told */
 };
@@ -42,8 +43,20 @@ struct lock_wait {
 	struct roami_node *node;
 	struct roami_lock *lock;
 	uint32_t ticket;
-	uint32_t grants;   /* of the record, when it looked last */
+	uint32_t grants; /* of the record, when it looked last */
+	uint64_t until;  /* of env->now; ROAMI_FOREVER */
 };
+
+/* A ticket that its thread has given up: no thread waits for its turn. */
+struct lock_left {
+	uint32_t thread;
+	uint32_t ticket;
+};
+
+size_t roami_lock_item_bytes(unsigned nodes)
+{
+	return sizeof(struct roami_lock) + nodes * sizeof(uint64_t);
+}
 
 void roami_lock_make(struct roami_node *node, void *item)
 {
@@ -59,6 +72,7 @@ void roami_lock_fini(void *item)
 	struct roami_lock *lock = item;
 
 	roami_scope_fini(&lock->scope);
+	roami_os_vec_free(&lock->left, sizeof(struct lock_left));
 }
 
 static struct roami_lock *lock_make(struct roami_node *node, uint64_t id)
@@ -83,15 +97,17 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 	struct lock_grant grant = {lock->id, lock->scope.number};
 	struct roam_part part = {&grant, sizeof(grant)};
 	unsigned next = lock->next;
+	struct roami_vclock clock;
 
 	roami_contract(roami_spin_held(&lock->spin));
 	roami_assert(lock->token && next != ROAM_NOBODY);
+	memcpy(clock.at, lock->next_clock, node->nodes * sizeof(clock.at[0]));
 	if (lock->record != NULL)
 		atomic_store_explicit(&lock->record->grants, record_grants(lock) + 1,
 				      memory_order_relaxed);
 	lock->token = false;
 	lock->next = ROAM_NOBODY;
-	roami_log_know(node, next, &lock->next_clock);
+	roami_log_know(node, next, &clock);
 	if (roami_scoped(node)) {
 		roami_scope_send(node, next, lock_type(node, LOCK_NOTICES),
 				 lock->id, &lock->scope, lock->next_number);
@@ -99,13 +115,13 @@ static void lock_grant(struct roami_node *node, struct roami_lock *lock)
 				    lock_type(node, LOCK_GRANT), &part, 1);
 		return;
 	}
-	roami_log_send(node, next, &lock->next_clock, lock_type(node, LOCK_GRANT), &part, 1);
+	roami_log_send(node, next, &clock, lock_type(node, LOCK_GRANT), &part, 1);
 }
 
 void roami_lock_send(struct roami_node *node, const struct roami_lock *lock, unsigned to,
-		     unsigned message)
+		     unsigned message, bool trying)
 {
-	struct lock_request request = {lock->id, node->me, 0, lock->scope.number, 0};
+	struct lock_request request = {lock->id, node->me, trying, lock->scope.number, 0};
 	struct roami_vclock_wire wire;
 	struct roam_part parts[2] = {{&request, sizeof(request)}, {&wire, 0}};
 	struct roami_vclock clock, told;
@@ -125,8 +141,9 @@ static void lock_resolve(struct roami_node *node, struct roami_lock *lock)
 	roami_contract(roami_spin_held(&lock->spin));
 	if (lock->mode != NULL)
 		return;
-	lock->record = roami_resolve_record(
-		node, home, roami_scoped(node) ? NULL : &sync_of(node)->lock_records, lock->id);
+	if (node->nodes > 1 && !roami_scoped(node))
+		lock->record = roami_resolve_record(node, home, &sync_of(node)->lock_records,
+						    lock->id);
 	lock->token = lock->record == NULL && home == node->me;
 	lock->mode = lock->record != NULL ? &roami_lock_in_record
 						: &roami_lock_by_messages;
@@ -149,12 +166,17 @@ static bool lock_may_hold(const struct roami_lock *lock, uint32_t ticket)
 	       !(lock->next != ROAM_NOBODY && ticket == lock->next_after);
 }
 
+static bool lock_late(const struct lock_wait *wait)
+{
+	return wait->until != ROAMI_FOREVER && wait->node->env->now(wait->node) >= wait->until;
+}
+
 /* The threads of this node that came before have had the lock. */
 static bool lock_next(void *arg)
 {
 	struct lock_wait *wait = arg;
 
-	return atomic_load(&wait->lock->serving) == wait->ticket;
+	return atomic_load(&wait->lock->serving) == wait->ticket || lock_late(wait);
 }
 
 /*
@@ -166,7 +188,7 @@ static bool lock_turn(void *arg)
 	struct lock_wait *wait = arg;
 	bool turn;
 
-	if (record_grants(wait->lock) != wait->grants)
+	if (record_grants(wait->lock) != wait->grants || lock_late(wait))
 		return true;
 	roami_spin_lock(wait->node, &wait->lock->spin);
 	turn = lock_may_hold(wait->lock, wait->ticket);
@@ -174,25 +196,123 @@ static bool lock_turn(void *arg)
 	return turn;
 }
 
+/* ------------------------------------------------------------------------------------- tickets */
+
+/*
+ * A ticket for the calling thread.  If it gave one up whose turn has not come, it has that again,
+ * so that no thread leaves more than one.  The spin is held.
+ */
+static uint32_t lock_ticket(struct roami_node *node, struct roami_lock *lock)
+{
+	struct lock_left *left = (void *)lock->left.items;
+	uint32_t thread = node->env->thread(node), ticket;
+
+	roami_contract(roami_spin_held(&lock->spin));
+	for (size_t i = 0; i < lock->left.count; i++)
+		if (left[i].thread == thread) {
+			ticket = left[i].ticket;
+			left[i] = left[--lock->left.count];
+			return ticket;
+		}
+	return lock->tickets++;
+}
+
+/* Turns that have come of tickets given up are over, but for those after `next`.  Spin held. */
+static void lock_skip(struct roami_lock *lock)
+{
+	struct lock_left *left = (void *)lock->left.items;
+	size_t i = 0;
+
+	roami_contract(roami_spin_held(&lock->spin));
+	while (i < lock->left.count) {
+		if (left[i].ticket != lock->serving ||
+		    (lock->next != ROAM_NOBODY && lock->serving == lock->next_after)) {
+			i++;
+			continue;
+		}
+		left[i] = left[--lock->left.count];
+		lock->serving++;
+		i = 0;
+	}
+}
+
+/*
+ * The token is here and no thread holds the lock: whose turn is it?  Grants the token to the next
+ * node if it is that one's.  Whether own threads wait.  The spin is held.
+ */
+static bool lock_settle(struct roami_node *node, struct roami_lock *lock)
+{
+	bool waiters;
+
+	roami_contract(roami_spin_held(&lock->spin));
+	roami_contract(lock->token && lock->holder == 0);
+	lock_skip(lock);
+	waiters = lock->tickets != lock->serving;
+	lock->mode->pass(node, lock, waiters);
+	if (lock->next != ROAM_NOBODY && lock->serving == lock->next_after) {
+		lock_grant(node, lock);
+		lock->asked = false;
+		lock_skip(lock);
+		waiters = lock->tickets != lock->serving;
+		if (waiters)
+			lock->mode->ask(node, lock, false);
+	}
+	return waiters;
+}
+
+/* The calling thread no longer waits for the turn of its ticket. */
+static void lock_leave(struct roami_node *node, struct roami_lock *lock, uint32_t ticket)
+{
+	struct lock_left *left;
+	bool waiters;
+
+	roami_spin_lock(node, &lock->spin);
+	if (ticket == lock->serving &&
+	    !(lock->next != ROAM_NOBODY && ticket == lock->next_after)) {
+		lock->serving++;
+	} else {
+		left = roami_os_vec_grow(&lock->left, sizeof(*left), 1);
+		if (left == NULL)
+			roami_node_fail(node, "no memory for threads that gave up a lock");
+		*left = (struct lock_left){node->env->thread(node), ticket};
+		lock->left.count++;
+	}
+	if (lock->token && lock->holder == 0) {
+		waiters = lock_settle(node, lock);
+	} else {
+		lock_skip(lock);
+		waiters = lock->tickets != lock->serving;
+	}
+	roami_spin_unlock(&lock->spin);
+	if (waiters)
+		roami_changed_ticket(node, lock->serving);
+}
+
 /* --------------------------------------------------------------------------------------- calls */
 
 /*
  * Takes the lock for the calling thread if its turn has come; the acquire is still to be done if
- * *fresh_p.
+ * *fresh_p.  The spin is held.
  */
+static bool lock_take_now(struct roami_node *node, struct roami_lock *lock, uint32_t ticket,
+			  bool *fresh_p)
+{
+	roami_contract(lock->holder != node->env->thread(node) + 1);
+	if (!lock_may_hold(lock, ticket))
+		return false;
+	lock->holder = node->env->thread(node) + 1;
+	*fresh_p = lock->fresh;
+	lock->fresh = false;
+	return true;
+}
+
 static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t ticket,
 		      bool *fresh_p)
 {
 	bool mine;
 
 	roami_spin_lock(node, &lock->spin);
-	roami_contract(lock->holder != node->env->thread(node) + 1);
-	mine = lock_may_hold(lock, ticket);
-	if (mine) {
-		lock->holder = node->env->thread(node) + 1;
-		*fresh_p = lock->fresh;
-		lock->fresh = false;
-	}
+	mine = lock_take_now(node, lock, ticket, fresh_p);
 	roami_spin_unlock(&lock->spin);
 	return mine;
 }
@@ -208,83 +328,229 @@ static void lock_begin(struct roami_node *node, struct roami_lock *lock,
 		roami_acquire(node, sync);
 }
 
-enum roam_err roami_lock(struct roami_node *node, uint64_t id)
+/*
+ * The lock, its spin held, if whatever is done now can be done here: under ScC a section begins and
+ * ends with more, and so it does for the race detector.
+ */
+static struct roami_lock *lock_short(struct roami_node *node, uint64_t id)
 {
-	struct roami_lock *lock = lock_make(node, id);
-	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
-	struct lock_wait wait = {node, lock, 0, 0};
-	bool fresh = false;
+	struct roami_lock *lock;
+
+	if (roami_scoped(node) || roami_race_checked(node))
+		return NULL;
+	lock = roami_table_find(&sync_of(node)->locks, id);
+	if (lock == NULL || atomic_load_explicit(&lock->told, memory_order_acquire) == 0)
+		return NULL;
+	roami_step(node);
+	return roami_spin_try(&lock->spin) ? lock : NULL;
+}
+
+bool roami_lock_quick(struct roami_node *node, uint64_t id)
+{
+	struct roami_lock *lock = lock_short(node, id);
+	bool taken;
+
+	if (lock == NULL)
+		return false;
+	if (!lock->token && !lock->asked && lock->record != NULL &&
+	    lock->tickets == lock->serving)
+		lock->mode->ask(node, lock, true);
+	/* A token that has something to acquire waits here for roami_lock. */
+	taken = !lock->fresh && lock_may_hold(lock, lock->tickets);
+	if (taken) {
+		lock->tickets++;
+		lock->holder = node->env->thread(node) + 1;
+	}
+	roami_spin_unlock(&lock->spin);
+	if (taken)
+		ROAMI_COUNT(node->stats, lock_acquires, 1);
+	return taken;
+}
+
+/* Gives the token to a node that has queued just now: sends, where a thread could be cancelled. */
+static void lock_give_late(struct roami_node *node, struct roami_lock *lock)
+{
+	int was;
+
+	roami_contract(lock->next != ROAM_NOBODY);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+	lock_settle(node, lock);
+	pthread_setcancelstate(was, NULL);
+}
+
+bool roami_unlock_quick(struct roami_node *node, uint64_t id)
+{
+	struct roami_lock *lock;
+	bool given;
+
+	if (node->nodes > 1 && !roami_release_needless(node))
+		return false;
+	lock = lock_short(node, id);
+	if (lock == NULL)
+		return false;
+	given = lock->holder == node->env->thread(node) + 1 &&
+		lock->tickets == lock->serving + 1 &&
+		(node->nodes == 1 || lock->mode->follower(node, lock) == ROAM_NOBODY);
+	if (given) {
+		lock->holder = 0;
+		lock->serving++;
+		lock->mode->pass(node, lock, false);
+		if (lock->next != ROAM_NOBODY)
+			lock_give_late(node, lock);
+	}
+	roami_spin_unlock(&lock->spin);
+	return given;
+}
+
+/* The lock for a call that wants it, ready to be asked for. */
+static struct roami_lock *lock_wanted(struct roami_node *node, const struct roam_sync *sync)
+{
+	struct roami_lock *lock = lock_make(node, sync->id);
 
 	if (atomic_load_explicit(&lock->told, memory_order_acquire) == 0)
 		lock_ready(node, lock);
 	if (roami_scoped(node)) { /* what was written before belongs to no section of this lock */
-		roami_release(node, &sync);
+		roami_release(node, sync);
 		roami_release_rest(node);
 	}
-	roami_spin_lock(node, &lock->spin);
-	if (lock->holder == node->env->thread(node) + 1) {
-		roami_spin_unlock(&lock->spin);
-		return ROAM_ESTATE;
-	}
-	wait.ticket = lock->tickets++;
-	if (!lock->token && !lock->asked)
-		lock->mode->ask(node, lock);
-	roami_spin_unlock(&lock->spin);
-	if (!lock_take(node, lock, wait.ticket, &fresh)) {
-		uint64_t start = roami_os_cycles();
+	return lock;
+}
 
-		roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, 0);
-		roami_wait_ticket(node, wait.ticket, lock_next, &wait);
-		do {
-			wait.grants = record_grants(lock);
-			roami_wait(node, lock_turn, &wait);
-		} while (!lock_take(node, lock, wait.ticket, &fresh));
-		roami_node_waits_no_more(node);
-		ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
-	}
+/* The calling thread holds the lock: begins to see what its last holders wrote. */
+static enum roam_err lock_hold(struct roami_node *node, struct roami_lock *lock, bool fresh,
+			       const struct roam_sync *sync)
+{
 	ROAMI_COUNT(node->stats, lock_acquires, 1);
 	if (fresh) {
 		ROAMI_COUNT(node->stats, lock_remote, 1);
-		lock_begin(node, lock, &sync);
+		lock_begin(node, lock, sync);
 	}
 	if (roami_scoped(node))
 		roami_scope_enter(node, &lock->scope);
 	return ROAM_OK;
 }
 
+/* Waits for the turn of wait->ticket and takes the lock; false: it is too late. */
+static bool lock_await(struct lock_wait *wait, bool *fresh_p)
+{
+	struct roami_node *node = wait->node;
+	struct roami_lock *lock = wait->lock;
+	uint64_t start = roami_os_cycles();
+	bool forever = wait->until == ROAMI_FOREVER, mine;
+
+	if (forever) /* what ends by itself is no hang */
+		roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, 0);
+	else
+		roami_wait_until(node, wait->until);
+	roami_wait_ticket(node, wait->ticket, lock_next, wait);
+	do {
+		wait->grants = record_grants(lock);
+		roami_wait(node, lock_turn, wait);
+		mine = lock_take(node, lock, wait->ticket, fresh_p);
+	} while (!mine && !lock_late(wait));
+	if (forever)
+		roami_node_waits_no_more(node);
+	else
+		roami_wait_until(node, ROAMI_FOREVER);
+	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
+	return mine;
+}
+
+enum roam_err roami_lock_until(struct roami_node *node, uint64_t id, uint64_t until)
+{
+	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
+	struct roami_lock *lock = lock_wanted(node, &sync);
+	struct lock_wait wait = {node, lock, 0, 0, until};
+	bool fresh = false, mine;
+
+	roami_spin_lock(node, &lock->spin);
+	if (lock->holder == node->env->thread(node) + 1) {
+		roami_spin_unlock(&lock->spin);
+		return ROAM_ESTATE;
+	}
+	wait.ticket = lock_ticket(node, lock);
+	if (!lock->token && !lock->asked)
+		lock->mode->ask(node, lock, false);
+	mine = lock_take_now(node, lock, wait.ticket, &fresh);
+	roami_spin_unlock(&lock->spin);
+	if (!mine && !lock_await(&wait, &fresh)) {
+		lock_leave(node, lock, wait.ticket);
+		return ROAM_ETIMEDOUT;
+	}
+	return lock_hold(node, lock, fresh, &sync);
+}
+
+enum roam_err roami_lock(struct roami_node *node, uint64_t id)
+{
+	if (roami_lock_quick(node, id))
+		return ROAM_OK;
+	return roami_lock_until(node, id, ROAMI_FOREVER);
+}
+
+/* The previous node of the queue has granted the token, or said that its section goes on. */
+static bool lock_told(void *arg)
+{
+	struct lock_wait *wait = arg;
+	bool told;
+
+	roami_spin_lock(wait->node, &wait->lock->spin);
+	told = wait->lock->busy || !wait->lock->asked;
+	roami_spin_unlock(&wait->lock->spin);
+	return told;
+}
+
+enum roam_err roami_lock_try(struct roami_node *node, uint64_t id)
+{
+	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
+	struct roami_lock *lock = lock_wanted(node, &sync);
+	struct lock_wait wait = {node, lock, 0, 0, ROAMI_FOREVER};
+	bool fresh = false, asks = false;
+
+	roami_spin_lock(node, &lock->spin);
+	if (lock->asked || lock->tickets != lock->serving || lock->next != ROAM_NOBODY) {
+		roami_spin_unlock(&lock->spin);
+		return ROAM_EBUSY;
+	}
+	wait.ticket = lock->tickets++;
+	if (!lock->token) {
+		lock->mode->ask(node, lock, true);
+		asks = lock->asked;
+	}
+	roami_spin_unlock(&lock->spin);
+	if (asks)
+		roami_wait(node, lock_told, &wait);
+	if (!lock_take(node, lock, wait.ticket, &fresh)) {
+		lock_leave(node, lock, wait.ticket);
+		return ROAM_EBUSY;
+	}
+	return lock_hold(node, lock, fresh, &sync);
+}
+
 bool roami_lock_held(struct roami_node *node, uint64_t id)
 {
-	struct roami_lock *lock = roami_table_find(node, &sync_of(node)->locks, id);
+	struct roami_lock *lock = roami_table_find(&sync_of(node)->locks, id);
 
 	return lock != NULL && lock->holder == node->env->thread(node) + 1;
 }
 
-/* Frees the lock, and grants the token to the next node.  Whether own threads wait; spin held. */
+/* Frees the lock, for whose turn it is then.  Whether own threads wait; the spin is held. */
 static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 {
-	bool waiters;
-
 	roami_contract(roami_spin_held(&lock->spin));
 	roami_contract(lock->token);
 	lock->holder = 0;
 	lock->serving++;
-	waiters = lock->tickets != lock->serving;
-	lock->mode->pass(node, lock, waiters);
-	if (lock->next != ROAM_NOBODY && lock->serving == lock->next_after) {
-		lock_grant(node, lock);
-		lock->asked = false;
-		if (waiters)
-			lock->mode->ask(node, lock);
-	}
-	return waiters;
+	return lock_settle(node, lock);
 }
 
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 {
-	struct roami_lock *lock = roami_table_find(node, &sync_of(node)->locks, id);
+	struct roami_lock *lock = roami_table_find(&sync_of(node)->locks, id);
 	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
 	bool waiters;
 
+	if (roami_unlock_quick(node, id))
+		return ROAM_OK;
 	if (lock == NULL || lock->holder != node->env->thread(node) + 1)
 		return ROAM_ENOTHELD;
 	roami_release(node, &sync);
@@ -406,13 +672,34 @@ static void lock_handle_forward(struct roami_node *node, const struct roam_reque
 		roami_node_fail(node, "lock %#llx: two nodes follow this one in its queue",
 				(unsigned long long)ask.id);
 	lock->next = (uint16_t)ask.node;
-	roami_vclock_copy(&lock->next_clock, &clock, node->nodes);
+	memcpy(lock->next_clock, clock.at, node->nodes * sizeof(clock.at[0]));
 	lock->next_number = ask.number;
 	lock->next_after = lock->tickets;
 	if (lock->token && lock->serving == lock->tickets) {
 		lock_grant(node, lock);
 		lock->asked = false;
+	} else if (ask.trying != 0) {
+		struct roam_part part = {&ask.id, sizeof(ask.id)};
+
+		roami_msg_send(node, ask.node, lock_type(node, LOCK_BUSY), &part, 1);
 	}
+	roami_spin_unlock(&lock->spin);
+}
+
+/* What this node asked for, to try, will not come at once. */
+static void lock_handle_busy(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_lock *lock;
+	uint64_t id;
+
+	roami_contract(roami_msg_polling(node));
+	if (request->bytes != sizeof(id))
+		roami_node_fail(node, "node %u sent a malformed answer about a lock",
+				request->from);
+	memcpy(&id, request->data, sizeof(id));
+	lock = lock_make(node, id);
+	roami_spin_lock(node, &lock->spin);
+	lock->busy = true;
 	roami_spin_unlock(&lock->spin);
 }
 
@@ -436,6 +723,7 @@ static void lock_handle_grant(struct roami_node *node, const struct roam_request
 	struct roami_vclock clock = {{0}};
 	struct roami_lock *lock;
 	struct lock_grant grant;
+	bool waiters = false;
 
 	roami_contract(roami_msg_polling(node));
 	if (request->bytes <= sizeof(grant) ||
@@ -453,7 +741,12 @@ static void lock_handle_grant(struct roami_node *node, const struct roam_request
 	lock->token = true;
 	lock->asked = false;
 	lock->fresh = true;
+	if (lock->serving == lock->tickets ||
+	    (lock->next != ROAM_NOBODY && lock->serving == lock->next_after))
+		waiters = lock_settle(node, lock); /* those it was for have given up */
 	roami_spin_unlock(&lock->spin);
+	if (waiters)
+		roami_changed_ticket(node, lock->serving);
 }
 
 static const struct roam_message locks_messages[] = {
@@ -461,6 +754,7 @@ static const struct roam_message locks_messages[] = {
 	[LOCK_FORWARD] = {"lock forward", lock_handle_forward, 1024},
 	[LOCK_NOTICES] = {"lock notices", lock_handle_notices, ROAMI_MSG_MAX},
 	[LOCK_GRANT] = {"lock grant", lock_handle_grant, 1024},
+	[LOCK_BUSY] = {"lock busy", lock_handle_busy, 8},
 	{NULL, NULL, 0},
 };
 

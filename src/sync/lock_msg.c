@@ -13,20 +13,22 @@ unsigned roami_lock_swap_tail(struct roami_lock *lock, unsigned asker)
 	return tail;
 }
 
-static void messages_ask(struct roami_node *node, struct roami_lock *lock)
+static void messages_ask(struct roami_node *node, struct roami_lock *lock, bool trying)
 {
 	unsigned home = roami_sync_home(node, lock->id);
 
 	roami_contract(roami_spin_held(&lock->spin));
 	roami_contract(!lock->token && !lock->asked);
 	lock->asked = true;
+	lock->busy = false;
 	if (home != node->me) {
-		roami_lock_send(node, lock, home, LOCK_REQUEST);
+		roami_lock_send(node, lock, home, LOCK_REQUEST, trying);
 		return;
 	}
 	/* The tail is this node's to swap: the request goes straight to the previous one. */
 	roami_assert(lock->tail != node->me);
-	roami_lock_send(node, lock, roami_lock_swap_tail(lock, node->me), LOCK_FORWARD);
+	roami_lock_send(node, lock, roami_lock_swap_tail(lock, node->me), LOCK_FORWARD,
+			trying);
 }
 
 /* A node that follows says so by message, before the unlock or after it. */

@@ -29,9 +29,9 @@ static void record_learn(struct roami_node *node, struct roami_lock *lock)
 
 /*
  * Takes the token if it lies in the record, and returns ROAM_NOBODY; else queues behind the
- * previous tail, which it returns.  The spin is held.
+ * previous tail, which it returns; `trying`: it queues not.  The spin is held.
  */
-static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
+static unsigned record_take(struct roami_node *node, struct roami_lock *lock, bool trying)
 {
 	uint32_t word = atomic_load_explicit(&lock->record->word, memory_order_relaxed);
 	unsigned tail;
@@ -44,6 +44,8 @@ static unsigned record_take(struct roami_node *node, struct roami_lock *lock)
 		if (tail >= node->nodes || ((word & WORD_TAKEN) != 0 && tail == node->me))
 			roami_node_fail(node, "the word of lock %#llx is corrupt",
 					(unsigned long long)lock->id);
+		if (trying && (word & WORD_TAKEN) != 0)
+			return tail;
 	} while (!atomic_compare_exchange_weak(&lock->record->word, &word, WORD_TAKEN | node->me));
 	if ((word & WORD_TAKEN) != 0)
 		return tail;
@@ -137,16 +139,16 @@ static unsigned record_follower(struct roami_node *node, const struct roami_lock
 	return link != 0 ? link - 1 : lock->next;
 }
 
-static void record_ask(struct roami_node *node, struct roami_lock *lock)
+static void record_ask(struct roami_node *node, struct roami_lock *lock, bool trying)
 {
-	unsigned tail = record_take(node, lock);
+	unsigned tail = record_take(node, lock, trying);
 
 	roami_contract(lock->record != NULL);
-	if (tail == ROAM_NOBODY)
+	if (tail == ROAM_NOBODY || trying)
 		return;
 	lock->asked = true;
 	if (record_follow(node, lock, tail))
-		roami_lock_send(node, lock, tail, LOCK_FORWARD);
+		roami_lock_send(node, lock, tail, LOCK_FORWARD, false);
 }
 
 const struct roami_lock_mode roami_lock_in_record = {record_ask, record_pass, record_follower};

@@ -12,10 +12,10 @@
 #include "sync/sync.h"
 #include "sync/sync_state.h"
 
-#define HOT_AFTER  2u /* intervals in a row that wrote a page make it hot */
+#define HOT_AFTER  ROAMI_HOT_AFTER
 #define COLD_AFTER 3u /* releases in a row without a change end that */
 #define HEAT_MAX   127u
-#define DEFERRED     128u /* in heat: written, told, and still to be closed */
+#define DEFERRED     ROAMI_HEAT_DEFERRED
 #define DEFERRED_MAX 64u /* pages: with their twins they are still in a cache when compared again */
 
 #define NOTE_KEY(note) ((note).page)
@@ -183,7 +183,8 @@ static uint32_t dirty_finish(struct roami_node *node, const struct roam_dirty *d
 	bool deferred = (entry->heat & DEFERRED) != 0;
 
 	roami_contract(roami_page_pending(node, dirty->page));
-	if ((!dirty->keep || deferred) && (entry->heat & HEAT_MAX) < HEAT_MAX)
+	if ((!dirty->keep || deferred) && (dirty->home || dirty->changed) &&
+	    (entry->heat & HEAT_MAX) < HEAT_MAX)
 		entry->heat++;
 	if (!dirty->keep)
 		return roami_page_done_clean(node, dirty->page);
@@ -316,6 +317,14 @@ static bool release_idle(struct roami_node *node)
 	return atomic_load(&release_of(node)->interval_lock.held) == 0;
 }
 
+bool roami_release_needless(struct roami_node *node)
+{
+	roami_step(node);
+	return node->protocol->writes == ROAM_WRITES_DIFF &&
+	       atomic_load_explicit(&pages_of(node)->dirty_count, memory_order_relaxed) == 0 &&
+	       release_idle(node);
+}
+
 /*
  * Of a page's notices, which the sort has put in any order, the newest: a home may have told of it
  * more than once, if others fetched it meanwhile.  An older notice behind it would hide it from
@@ -390,9 +399,8 @@ void roami_release(struct roami_node *node, const struct roam_sync *sync)
 	size_t count;
 
 	roami_wait_later(node);
-	roami_step(node);
 	release_check_handlers(node);
-	if (node->protocol->writes == ROAM_WRITES_DIFF && release_idle(node))
+	if (roami_release_needless(node))
 		return;
 	roami_returns_forget(node);
 	start = roami_os_cycles();

@@ -6,7 +6,7 @@
 #include "msg/msg.h"
 #include "sync/sync_state.h"
 
-enum { STATE_CHANGE, STATE_STATS };
+enum { STATE_CHANGE, STATE_BANK, STATE_STATS };
 
 static unsigned state_type(const struct roami_node *node, unsigned message)
 {
@@ -84,13 +84,48 @@ static void state_handle(struct roami_node *node, const struct roam_request *req
 		roami_reply(node, request, NULL, 0);
 }
 
-struct state_sums {
+/* What a thread of a node counted, or several that share a bank. */
+struct state_bank {
+	uint32_t bank;
+	uint32_t mate; /* see struct roami_stats */
 	uint64_t values[ROAMI_STATS_COUNT];
+};
+
+struct state_sums {
+	uint64_t threads;
 	uint64_t types[ROAMI_STATS_TYPES_MAX];
 	uint64_t wall_ns;
 	uint64_t wall_cycles;
 	uint64_t peak_kb;
 };
+
+/* One in which nothing was counted stays here. */
+static void bank_send(struct roami_node *node, unsigned bank)
+{
+	struct state_bank sent = {bank, atomic_load(&node->stats->mates[bank]), {0}};
+	struct roam_part part = {&sent, sizeof(sent)};
+	uint64_t any = sent.mate;
+
+	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
+		any |= sent.values[i] = roami_stats_of(node->stats, bank, i);
+	if (any != 0)
+		node->reach[0]->tell(node, 0, state_type(node, STATE_BANK), &part, false);
+}
+
+static void bank_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_stats *stats = &state_of(node, request)->stats;
+	struct state_bank sent;
+
+	if (request->bytes != sizeof(sent))
+		roami_node_fail(node, "node %u sent malformed counters", request->from);
+	memcpy(&sent, request->data, sizeof(sent));
+	if (sent.bank >= ROAMI_STATS_BANKS)
+		roami_node_fail(node, "node %u sent malformed counters", request->from);
+	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
+		atomic_store(&stats->banks[sent.bank].values[i], sent.values[i]);
+	atomic_store(&stats->mates[sent.bank], sent.mate);
+}
 
 void roami_state_stats(struct roami_node *node)
 {
@@ -98,8 +133,9 @@ void roami_state_stats(struct roami_node *node)
 	struct state_sums sums;
 	struct roam_part part = {&sums, sizeof(sums)};
 
-	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
-		sums.values[i] = roami_stats_sum(stats, i);
+	for (unsigned bank = 0; bank < ROAMI_STATS_BANKS; bank++)
+		bank_send(node, bank);
+	sums.threads = atomic_load(&stats->threads);
 	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
 		sums.types[i] = roami_stats_sum_type(stats, i);
 	sums.wall_ns = atomic_load(&stats->wall_ns);
@@ -116,8 +152,7 @@ static void stats_handle(struct roami_node *node, const struct roam_request *req
 	if (request->bytes != sizeof(sums))
 		roami_node_fail(node, "node %u sent malformed counters", request->from);
 	memcpy(&sums, request->data, sizeof(sums));
-	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
-		atomic_store(&stats->banks[0].values[i], sums.values[i]);
+	atomic_store(&stats->threads, (uint32_t)sums.threads);
 	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
 		atomic_store(&stats->banks[0].types[i], sums.types[i]);
 	atomic_store(&stats->start_ns, 1);
@@ -128,6 +163,7 @@ static void stats_handle(struct roami_node *node, const struct roam_request *req
 
 static const struct roam_message state_messages[] = {
 	[STATE_CHANGE] = {"state", state_handle, sizeof(struct state_change)},
+	[STATE_BANK] = {"bank", bank_handle, sizeof(struct state_bank)},
 	[STATE_STATS] = {"stats", stats_handle, sizeof(struct state_sums)},
 	{NULL, NULL, 0},
 };

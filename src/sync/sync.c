@@ -2,6 +2,7 @@
 #include "home/home_state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "msg/msg.h"
@@ -9,7 +10,7 @@
 #include "sync/sync_state.h"
 
 #define TABLE_ITEMS_MAX (ROAMI_TABLE_BLOCKS * ROAMI_TABLE_BLOCK)
-#define TABLE_SLOTS     (2 * TABLE_ITEMS_MAX)
+#define SLOTS_BITS      9 /* of a table at first */
 #define DUMP_BYTES      ((size_t)1 << 16) /* of a table, into core files at once */
 
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id)
@@ -32,11 +33,6 @@ void roami_sync_name(uint64_t id, const char *prefix, char text[ROAMI_SYNC_NAME_
 }
 
 /* -------------------------------------------------------------------------------------- tables */
-
-static uint32_t table_slot(uint64_t id, uint32_t turn)
-{
-	return ((uint32_t)(id / 8 * 0xbf58476d1ce4e5b9u >> 40) + turn) % TABLE_SLOTS;
-}
 
 /* Core files contain the objects that exist, but not the room for more. */
 static void table_dump(uint8_t *block, size_t at, size_t bytes)
@@ -78,59 +74,92 @@ static void *table_room(struct roami_node *node, struct roami_table *table)
 	return table_item(table, table->count++);
 }
 
+static size_t slots_bytes(unsigned bits)
+{
+	return sizeof(struct roami_slots) + (sizeof(uint64_t *) << bits);
+}
+
+static struct roami_slots *slots_make(unsigned bits, struct roami_slots *before)
+{
+	struct roami_slots *slots = roami_os_reserve_sparse(slots_bytes(bits));
+
+	if (slots != NULL) {
+		slots->before = before;
+		slots->bits = bits;
+	}
+	return slots;
+}
+
+/* Nobody looks there yet, or the table's lock is held. */
+static void slots_add(struct roami_slots *slots, uint64_t *item)
+{
+	size_t mask = ((size_t)1 << slots->bits) - 1, at = roami_slot(slots, *item);
+
+	while (atomic_load_explicit(&slots->at[at], memory_order_relaxed) != NULL)
+		at = (at + 1) & mask;
+	atomic_store_explicit(&slots->at[at], item, memory_order_release);
+}
+
+/* Slots for one more item; the table's lock is held. */
+static struct roami_slots *table_slots(struct roami_node *node, struct roami_table *table)
+{
+	struct roami_slots *slots = atomic_load(&table->slots), *more;
+
+	roami_contract(roami_spin_held(&table->lock));
+	if (table->count < (size_t)1 << (slots->bits - 1))
+		return slots;
+	more = slots_make(slots->bits + 2, slots);
+	if (more == NULL)
+		roami_node_fail(node, "no memory for more than %u synchronisation objects",
+				table->count);
+	for (uint32_t i = 0; i < table->count; i++)
+		slots_add(more, table_item(table, i));
+	atomic_store_explicit(&table->slots, more, memory_order_release);
+	return more;
+}
+
 static enum roam_err table_init(struct roami_table *table, size_t item_bytes)
 {
 	roami_assert(item_bytes > 0);
 	table->item_bytes = (item_bytes + 63) & ~(size_t)63;
-	table->slots = roami_os_reserve_sparse(TABLE_SLOTS * sizeof(uint32_t));
-	return table->slots == NULL ? ROAM_ENOMEM : ROAM_OK;
+	atomic_store(&table->slots, slots_make(SLOTS_BITS, NULL));
+	return atomic_load(&table->slots) == NULL ? ROAM_ENOMEM : ROAM_OK;
 }
 
 void roami_table_fini(struct roami_table *table)
 {
+	struct roami_slots *slots = atomic_load(&table->slots), *before;
+
 	for (uint32_t i = 0; i < ROAMI_TABLE_BLOCKS && table->blocks[i] != NULL; i++)
 		roami_os_unmap(table->blocks[i], ROAMI_TABLE_BLOCK * table->item_bytes);
 	memset(table->blocks, 0, sizeof(table->blocks));
-	roami_os_unmap((void *)table->slots, TABLE_SLOTS * sizeof(uint32_t));
-	table->slots = NULL;
-}
-
-void *roami_table_find(struct roami_node *node, struct roami_table *table, uint64_t id)
-{
-	(void)node;
-	for (uint32_t turn = 0;; turn++) {
-		uint32_t index = atomic_load_explicit(&table->slots[table_slot(id, turn)],
-						      memory_order_acquire);
-
-		if (index == 0)
-			return NULL;
-		if (*table_item(table, index - 1) == id)
-			return table_item(table, index - 1);
+	for (; slots != NULL; slots = before) {
+		before = slots->before;
+		roami_os_unmap(slots, slots_bytes(slots->bits));
 	}
+	atomic_store(&table->slots, NULL);
 }
 
 void *roami_table_make(struct roami_node *node, struct roami_table *table, uint64_t id)
 {
-	uint64_t *item = roami_table_find(node, table, id);
-	uint32_t turn = 0;
+	uint64_t *item = roami_table_find(table, id);
+	struct roami_slots *slots;
 
 	roami_contract(id != 0);
 	if (item != NULL)
 		return item;
 	roami_spin_lock(node, &table->lock);
-	item = roami_table_find(node, table, id);
+	item = roami_table_find(table, id);
 	if (item == NULL) {
 		if (table->count == TABLE_ITEMS_MAX)
 			roami_node_fail(node, "more than %u synchronisation objects of a kind",
 					TABLE_ITEMS_MAX);
-		while (atomic_load(&table->slots[table_slot(id, turn)]) != 0)
-			turn++;
+		slots = table_slots(node, table);
 		item = table_room(node, table);
 		*item = id;
 		if (table->make != NULL)
 			table->make(node, item);
-		atomic_store_explicit(&table->slots[table_slot(id, turn)], table->count,
-				      memory_order_release);
+		slots_add(slots, item);
 	}
 	roami_spin_unlock(&table->lock);
 	return item;
@@ -141,6 +170,8 @@ void roami_table_each(struct roami_node *node, struct roami_table *table, uint64
 		      uint64_t end, void (*fn)(struct roami_node *node, void *item))
 {
 	uint32_t count = atomic_load_explicit(&table->count, memory_order_acquire);
+	struct roami_slots *slots = atomic_load_explicit(&table->slots, memory_order_acquire);
+	size_t mask = ((size_t)1 << slots->bits) - 1;
 
 	roami_contract(first < end);
 	for (uint32_t i = 0; i < count && (end - first) / 8 >= count; i++) {
@@ -150,14 +181,14 @@ void roami_table_each(struct roami_node *node, struct roami_table *table, uint64
 			fn(node, item);
 	}
 	for (uint64_t at = first; at < end && (end - first) / 8 < count; at += 8)
-		for (uint32_t turn = 0;; turn++) { /* those of eight bytes begin at one slot */
-			uint32_t index = atomic_load_explicit(&table->slots[table_slot(at, turn)],
-							      memory_order_acquire);
+		for (size_t slot = roami_slot(slots, at);; slot = (slot + 1) & mask) {
+			uint64_t *item =
+				atomic_load_explicit(&slots->at[slot], memory_order_acquire);
 
-			if (index == 0)
+			if (item == NULL)
 				break;
-			if (*table_item(table, index - 1) / 8 == at / 8)
-				fn(node, table_item(table, index - 1));
+			if (*item / 8 == at / 8)
+				fn(node, item);
 		}
 }
 
@@ -217,11 +248,12 @@ static enum roam_err sync_init(struct roami_node *node, const struct roami_node_
 		(uint32_t)(roami_barrier_record_bytes(params->nodes) +
 			   roami_departure_bytes(params->nodes))};
 	sync->locks.make = roami_lock_make;
-	if (table_init(&sync->locks, sizeof(struct roami_lock)) != ROAM_OK ||
+	if (table_init(&sync->locks, roami_lock_item_bytes(params->nodes)) != ROAM_OK ||
 	    table_init(&sync->barriers, sizeof(struct roami_barrier)) != ROAM_OK ||
 	    table_init(&sync->conds, sizeof(struct roami_cond)) != ROAM_OK ||
 	    table_init(&sync->flags, sizeof(struct roami_flag)) != ROAM_OK)
 		return ROAM_ENOMEM;
+	sync->team = 1;
 	return roami_objects_init(node);
 }
 
@@ -235,6 +267,7 @@ static void sync_fini(struct roami_node *node)
 	roami_table_fini(&sync->barriers);
 	roami_table_fini(&sync->conds);
 	roami_table_fini(&sync->flags);
+	free(sync->team_values);
 	roami_objects_fini(node);
 }
 

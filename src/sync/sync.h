@@ -2,7 +2,7 @@
  * Synchronisation: intervals, locks, barriers, conditions, flags, reductions.  An object is named
  * by a 64-bit id, the address; its home is the node that the id hashes to.
  *
- * Keeps rules 1.6, 1.9, 2.5, 3.2, 5.1, 5.2, 5.4, 5.5, 6.2, 6.5 and 6.8.
+ * Keeps rules 1.6, 1.9, 2.5, 3.2, 5.1, 5.2, 5.4, 5.5, 5.6, 6.2, 6.5 and 6.8.
  */
 #ifndef ROAMI_SYNC_H
 #define ROAMI_SYNC_H
@@ -44,6 +44,9 @@ void roami_release_rest(struct roami_node *node);
 /* After the acquire of a full barrier: calls `met` of the protocols.  app, may block. */
 void roami_met(struct roami_node *node);
 
+/* Whether roami_release would find nothing that it must do. */
+bool roami_release_needless(struct roami_node *node);
+
 struct roami_scope;
 
 /* Under ScC: begins to see what came with a lock's token.  By its holder. */
@@ -57,15 +60,28 @@ void roami_interval_leave(struct roami_node *node);
 #define ROAMI_TABLE_BLOCK  256u  /* items that are made room for at a time */
 #define ROAMI_TABLE_BLOCKS 4096u
 
+/* Where items are found: open addressing; at most half are taken.  A larger one replaces it. */
+struct roami_slots {
+	struct roami_slots *before; /* those that it has replaced: threads may still look there */
+	unsigned bits;              /* 1 << bits slots */
+	_Atomic(uint64_t *) at[];   /* the item's id; NULL: free */
+};
+
 /* Objects by id: items never move, finding takes no lock. */
 struct roami_table {
 	struct roami_spin lock;
+	_Atomic(struct roami_slots *) slots;
 	uint8_t *blocks[ROAMI_TABLE_BLOCKS]; /* of items, each of which begins with its id */
 	size_t item_bytes;
 	_Atomic uint32_t count;
-	_Atomic uint32_t *slots; /* index + 1, open addressing */
 	void (*make)(struct roami_node *node, void *item); /* NULL: nothing to do */
 };
+
+/* The eight ids of eight bytes begin at one slot. */
+static inline size_t roami_slot(const struct roami_slots *slots, uint64_t id)
+{
+	return id / 8 * 0xbf58476d1ce4e5b9u >> (64 - slots->bits);
+}
 
 /* Where objects of one kind lie in a segment, by id; nothing ever leaves before the round ends. */
 struct roami_records {
@@ -76,7 +92,19 @@ struct roami_records {
 
 /* ---- tables of objects, by id; never shrink */
 void *roami_table_item(const struct roami_table *table, uint32_t index);
-void *roami_table_find(struct roami_node *node, struct roami_table *table, uint64_t id);
+static inline void *roami_table_find(struct roami_table *table, uint64_t id)
+{
+	struct roami_slots *slots = atomic_load_explicit(&table->slots, memory_order_acquire);
+	size_t mask = ((size_t)1 << slots->bits) - 1;
+
+	for (size_t at = roami_slot(slots, id);; at = (at + 1) & mask) {
+		uint64_t *item = atomic_load_explicit(&slots->at[at], memory_order_acquire);
+
+		if (item == NULL || *item == id)
+			return item;
+	}
+}
+
 void *roami_table_make(struct roami_node *node, struct roami_table *table, uint64_t id);
 void roami_table_fini(struct roami_table *table);
 
@@ -99,7 +127,19 @@ void *roami_resolve_record(struct roami_node *node, unsigned home,
 
 /* ---- the objects; may block unless they are handlers.  All app. */
 enum roam_err roami_lock(struct roami_node *node, uint64_t id);
+/* Gives up when env->now is `until`: ROAM_ETIMEDOUT. */
+enum roam_err roami_lock_until(struct roami_node *node, uint64_t id, uint64_t until);
+/* Waits for answers of other nodes, never for their sections: ROAM_EBUSY. */
+enum roam_err roami_lock_try(struct roami_node *node, uint64_t id);
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id);
+
+/*
+ * As roami_lock and roami_unlock, which begin with these, where the lock is free, its token at
+ * hand, no other thread or node waits, and there is nothing to acquire or to release.  False:
+ * nothing is done.  They never wait, and are no cancellation points.
+ */
+bool roami_lock_quick(struct roami_node *node, uint64_t id);
+bool roami_unlock_quick(struct roami_node *node, uint64_t id);
 
 /* Whether the calling thread holds it. */
 bool roami_lock_held(struct roami_node *node, uint64_t id);
@@ -110,12 +150,29 @@ bool roami_lock_holds(struct roami_node *node, unsigned thread);
 /* This node has ended (ctl->returned): fails if it holds a lock that another node waits for. */
 void roami_lock_check_end(struct roami_node *node);
 
-/* `threads` 0: all registered threads of the job. */
+/*
+ * Whether no thread registers on any node (roam_threads_fixed): then each node has one, and all
+ * nodes know a barrier of all from its number.  Alike on all nodes, before they first meet.
+ */
+void roami_barrier_fix(struct roami_node *node, bool fixed);
+
+/*
+ * From now on each node of the job has so many threads, whoever is registered, and each of them has
+ * its number (struct roami_thread): they are fixed before any of them runs.  1: as many as are
+ * registered.  ROAM_ENOMEM.
+ */
+enum roam_err roami_team_set(struct roami_node *node, unsigned threads);
+
+/* `threads` 0: all threads of the job, those of teams or else the registered ones. */
 enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads);
+/* By all threads of the job's teams, or else by one thread of each node. */
 enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count,
 			   enum roam_type type, enum roam_op op);
 
 enum roam_err roami_cond_wait(struct roami_node *node, uint64_t id, uint64_t lock);
+/* Gives up when env->now is `until`: ROAM_ETIMEDOUT; the lock is held then, too. */
+enum roam_err roami_cond_wait_until(struct roami_node *node, uint64_t id, uint64_t lock,
+				    uint64_t until);
 enum roam_err roami_cond_post(struct roami_node *node, uint64_t id, bool all);
 
 enum roam_err roami_flag_set(struct roami_node *node, uint64_t id);

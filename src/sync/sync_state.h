@@ -11,8 +11,11 @@ struct roami_barrier;
 
 /* Where a lock's queue of nodes is kept; the lock's spin is held in all of these. */
 struct roami_lock_mode {
-	/* Takes the token if no node has it, else follows the last node of the queue. */
-	void (*ask)(struct roami_node *node, struct roami_lock *lock);
+	/*
+	 * Takes the token if no node has it, else follows the last node of the queue.  `trying`: if
+	 * that costs messages, lock->busy says whether a section goes on; else it does not follow.
+	 */
+	void (*ask)(struct roami_node *node, struct roami_lock *lock, bool trying);
 	/*
 	 * At an unlock: finds the node that follows this one (lock->next).  If there is none and no
 	 * own thread waits (`waiters`), gives the token back.
@@ -24,6 +27,7 @@ struct roami_lock_mode {
 
 /* How the threads of a barrier or a reduction meet.  app, may block. */
 struct roami_barrier_mode {
+	/* A barrier of all is met once for all threads of a team. */
 	void (*meet)(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
 		     const struct roam_sync *sync, bool tree);
 	/* Reduces barrier->own, whose `values`, `type` and `op` are set. */
@@ -42,22 +46,24 @@ extern const struct roami_barrier_mode roami_barrier_by_messages; /* barrier.c *
  */
 struct roami_lock {
 	uint64_t id;
-	struct roami_scope scope; /* under ScC; the holder's, else under `spin` */
 	struct roami_spin spin;
-	const struct roami_lock_mode *mode; /* NULL: not resolved yet */
-	struct roami_lock_record *record; /* where the queue is kept; NULL: by messages */
-	uint16_t tail;                    /* at the home, else */
-	uint16_t next;                    /* the node to grant to; ROAM_NOBODY */
-	bool token;                       /* the token is here */
-	bool asked;                       /* this node asked for it */
-	bool fresh;                       /* granted, and the acquire is still to be done */
-	_Atomic uint32_t told;    /* see roami_object_tell; where the tail is kept is known */
+	uint32_t holder;          /* thread + 1; 0: free */
 	uint32_t tickets;         /* given to own threads */
 	_Atomic uint32_t serving; /* the ticket that holds or may hold next */
+	_Atomic uint32_t told;    /* see roami_object_tell; where the tail is kept is known */
+	uint16_t tail;            /* at the home of a lock without a record */
+	uint16_t next;            /* the node to grant to; ROAM_NOBODY */
 	uint32_t next_after;      /* tickets before it go before `next` */
-	uint32_t holder;          /* thread + 1; 0: free */
-	struct roami_vclock next_clock; /* what `next` has applied */
-	uint64_t next_number;           /* under ScC: the last of the list that `next` has */
+	bool token;               /* the token is here */
+	bool asked;               /* this node asked for it */
+	bool fresh;               /* granted, and the acquire is still to be done */
+	bool busy;                /* asked to try: another node's section goes on */
+	struct roami_lock_record *record;   /* where the queue is kept; NULL: by messages */
+	const struct roami_lock_mode *mode; /* NULL: not resolved yet */
+	struct roami_vec left;              /* struct lock_left: tickets given up */
+	uint64_t next_number;      /* under ScC: the last of the list that `next` has */
+	struct roami_scope scope;  /* under ScC; the holder's, else under `spin` */
+	uint64_t next_clock[];     /* what `next` has applied: an entry of each node */
 };
 
 /*
@@ -79,6 +85,8 @@ struct roami_barrier {
 	bool here[ROAMI_NODES_MAX];    /* nodes with arrivals */
 	bool by_leg[ROAMI_NODES_MAX];  /* those that came by message */
 	_Atomic uint32_t departed;     /* departures received */
+	_Atomic uint32_t team_here;    /* threads of a team that have come, */
+	_Atomic uint32_t team_left;    /* and how often all of them have left */
 	struct roami_vclock merged;    /* what the arrived know together */
 	struct roami_vclock floor;     /* what each of the arrived has applied */
 	/*
@@ -155,6 +163,9 @@ struct roami_sync_state {
 	struct roami_table barriers;
 	struct roami_table conds;
 	struct roami_table flags;
+	bool threads_fixed; /* one a node: none registers, see roami_barrier_fix */
+	uint32_t team; /* threads that each node of the job has, fixed; 1: as many as registered */
+	uint64_t *team_values; /* ROAM_REDUCE_MAX of each thread of the team, to be combined */
 	/* Pages with objects: that peers were told of, that peers told of; bits, see objects.c. */
 	_Atomic uint32_t *pages_told;
 	_Atomic uint32_t *pages_heard;
@@ -178,12 +189,27 @@ __attribute__((noreturn)) void roami_barrier_fail(struct roami_node *node, uint6
 /* A node came to the end: fails if a barrier that is counted here waits for it. */
 void roami_barrier_ended(struct roami_node *node);
 
+/* This node comes to the end: so those who may count barriers look. */
+void roami_barrier_tell_end(struct roami_node *node);
+
+struct roami_barrier *roami_barrier_make(struct roami_node *node, uint64_t id);
+
+/* Waits until the count is another one. */
+struct roami_barrier_wait {
+	_Atomic uint32_t *count;
+	uint32_t was;
+};
+
+void roami_barrier_await(struct roami_node *node, struct roami_barrier_wait *wait);
+
 /* This node has ended (ctl->returned): waiting threads check whether enough others are left. */
 void roami_barrier_shm_ended(struct roami_node *node);
 
 uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_op op);
 
 /* The rest of an object's first state, which is zero but for its id. */
+/* How large a lock is in a job of so many nodes. */
+size_t roami_lock_item_bytes(unsigned nodes);
 void roami_lock_make(struct roami_node *node, void *item);
 void roami_lock_fini(void *item);
 

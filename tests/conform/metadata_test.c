@@ -55,7 +55,7 @@ static void pair_open_node(struct pair *pair, const struct roam_protocol *protoc
 		.near = UINT64_MAX,
 	};
 
-	roami_real_init(&pair->reals[me], NODES, 20, 0);
+	roami_real_init(&pair->reals[me], NODES, 1, 20, 0);
 	pair->reals[me].on_fail = pair_failed;
 	if (roami_node_open(&pair->nodes[me], &params) != ROAM_OK)
 		abort();

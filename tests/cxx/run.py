@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs over roam/pastset.hpp, compiled with all warnings and run.
+"""Programs over roam/pastset.hpp and roam/roam.hpp, compiled with all warnings and run.
 
 usage: run.py COMPILER SOURCE LIBRARY TOOL
 """
@@ -61,6 +61,12 @@ def main():
                     env=env)
         if not re.fullmatch(r'pi is about 3\.14\d\n', said):
             sys.exit(f'FAILED: pi: {said}')
+        heap = build(os.path.join(source, 'tests', 'cxx', 'heap.cpp'))
+        primes = build(os.path.join(source, 'apps', 'heap', 'primes.cpp'))
+        for how in ({}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_THREADS': '3'}, {'ROAM_CHAOS': '1'}):
+            call([heap, '3'], env={**env, **how})
+            if call([primes, '3'], env={**env, **how}) != '17984 primes below 200000, 4 endings\n':
+                sys.exit(f'FAILED: primes {how}')
         attached(tool, build(os.path.join(source, 'tests', 'cxx', 'attached.cpp')), out, env)
         for expression, why in REFUSED.items():
             text = os.path.join(out, 'refused.cpp')

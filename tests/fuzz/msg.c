@@ -85,6 +85,7 @@ static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 static const struct roami_sleep env_sleep = {
 	.wait = env_wait,
 	.changed = env_changed,
+	.until = no_sleep_until,
 	.sent = no_sleep_sent,
 	.begin = no_sleep_begin,
 	.end = no_sleep_end,

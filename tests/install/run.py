@@ -4,6 +4,7 @@
 usage: run.py BUILD SOURCE VERSION PROGRAM [CHECK]...
 """
 import glob
+import itertools
 import json
 import os
 import re
@@ -117,21 +118,22 @@ class Installed:
                           text, *self.config('--cflags')], env=self.env)
 
     def check_cxx(self):
-        """The C++ header by itself, in the standards it is for."""
-        text = os.path.join(self.out, 'header.cpp')
-        with open(text, 'w', encoding='utf-8') as file:
-            file.write('#include <roam/pastset.hpp>\n#include <roam/pastset.hpp>\n')
-        for compiler in COMPILERS_CXX:
-            for standard in ('-std=c++17', '-std=c++20'):
-                call([compiler, *STRICT, '-Wpedantic', '-Wconversion', '-Wshadow', standard,
-                      '-fsyntax-only', text, *self.config('--cflags')], env=self.env)
+        """Each C++ header by itself, in the standards it is for."""
+        for name in ('pastset', 'roam'):
+            text = os.path.join(self.out, 'header.cpp')
+            with open(text, 'w', encoding='utf-8') as file:
+                file.write(f'#include <roam/{name}.hpp>\n' * 2)
+            for compiler in COMPILERS_CXX:
+                for standard in ('-std=c++17', '-std=c++20'):
+                    call([compiler, *STRICT, '-Wpedantic', '-Wconversion', '-Wshadow', standard,
+                          '-fsyntax-only', text, *self.config('--cflags')], env=self.env)
 
     def check_cxx_before(self):
         """Before C++17 it says so, and nothing else."""
-        for compiler in COMPILERS_CXX:
+        for compiler, name in itertools.product(COMPILERS_CXX, ('pastset', 'roam')):
             done = subprocess.run([compiler, '-std=c++14', '-fsyntax-only', '-x', 'c++', '-',
                                    *self.config('--cflags')], env=self.env, text=True, check=False,
-                                  input='#include <roam/pastset.hpp>\n', stderr=subprocess.PIPE)
+                                  input=f'#include <roam/{name}.hpp>\n', stderr=subprocess.PIPE)
             if done.returncode == 0 or done.stderr.count('error:') != 1 or \
                     'C++17 or later' not in done.stderr:
                 raise Wrong(f'{compiler} -std=c++14: {done.stderr[:500]}')
@@ -220,7 +222,8 @@ class Installed:
             macros = self.config(f'--variable={variable}')[0]
             text = os.path.join(self.out, 'lu.c')
             with open(text, 'w', encoding='utf-8') as file:
-                file.write(call(['m4', '-s', '-Ulen', '-Uindex', macros,
+                file.write(call(['m4', '-s', '-Ulen', '-Uindex', '-I',
+                                 os.path.join(self.source, 'apps'), macros,
                                  os.path.join(self.source, 'apps', 'splash2', 'lu', 'lu.C')]))
             flags = self.config(*arguments) if arguments else ['-pthread']
             said = self.run(self.build('gcc', ['-O2', text], *flags, '-lm'), '-p2', '-n64', '-t')
@@ -247,7 +250,9 @@ class Installed:
         """The tool that was installed finds its comparison, and the comparison its tool."""
         text = os.path.join(self.out, 'program.c')
         with open(text, 'w', encoding='utf-8') as file:
-            file.write(call(['m4', '-s', '-Ulen', '-Uindex', self.config('--variable=parmacs')[0],
+            file.write(call(['m4', '-s', '-Ulen', '-Uindex', '-I',
+                             os.path.join(self.source, 'apps'),
+                             self.config('--variable=parmacs')[0],
                              os.path.join(self.source, 'apps', 'splash2', 'fft', 'fft.C')]))
         program = self.build('gcc', ['-O2', text], *self.config('--cflags', '--libs'), '-lm')
         tool = glob.glob(f'{self.root}/**/bin/roam', recursive=True)[0]

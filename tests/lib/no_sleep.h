@@ -4,6 +4,12 @@
 
 #include "base/node.h"
 
+static inline void no_sleep_until(struct roami_node *node, uint64_t when)
+{
+	(void)node;
+	(void)when;
+}
+
 static inline void no_sleep_sent(struct roami_node *node, unsigned peer, bool answer)
 {
 	(void)node;

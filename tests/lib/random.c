@@ -693,7 +693,7 @@ static void gen_shape(struct gen *gen)
 	gen->flag_count = rng_range(rng, 1, RANDOM_FLAGS_MAX);
 	gen->barrier_count = rng_one_in(rng, 4) ? RANDOM_BARRIERS_MAX : rng_range(rng, 3, 5);
 	gen->store_in = rng_range(rng, 2, 4);
-	gen->reduces = gen_one_thread_nodes(&gen->program->params);
+	gen->reduces = gen->program->params.teams || gen_one_thread_nodes(&gen->program->params);
 	for (unsigned i = 0; i < TURNS - 1; i++)
 		gen->weights[i] = rng_one_in(rng, 4) ? 0 : rng_range(rng, 1, 8);
 	for (unsigned i = TURNS - 3; i < TURNS - 1; i++)

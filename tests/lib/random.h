@@ -43,6 +43,7 @@ struct random_params {
 	uint32_t heap_pages;
 	uint32_t operations; /* about so many per thread */
 	bool allocates;
+	bool teams;  /* all threads take part in reductions, not one of each node */
 	bool scoped; /* only what scope consistency orders, see random.c */
 };
 
@@ -88,9 +89,12 @@ struct random_ops {
 	void (*store)(void *self, uint64_t offset, const void *in, size_t bytes);
 	enum roam_err (*lock_init)(void *self, unsigned lock); /* NULL: none is wanted */
 	enum roam_err (*lock)(void *self, unsigned lock);
+	enum roam_err (*lock_try)(void *self, unsigned lock);
+	enum roam_err (*lock_within)(void *self, unsigned lock, uint64_t ns);
 	enum roam_err (*unlock)(void *self, unsigned lock);
 	enum roam_err (*cond_init)(void *self, unsigned cond); /* the same */
 	enum roam_err (*cond_wait)(void *self, unsigned cond, unsigned lock);
+	enum roam_err (*cond_wait_within)(void *self, unsigned cond, unsigned lock, uint64_t ns);
 	enum roam_err (*cond_post)(void *self, unsigned cond, bool all);
 	enum roam_err (*flag_set)(void *self, unsigned flag);
 	enum roam_err (*flag_wait)(void *self, unsigned flag);

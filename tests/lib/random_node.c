@@ -28,6 +28,20 @@ static enum roam_err member_lock(void *self, unsigned lock)
 	return roami_lock(member_node(self, "lock", lock), random_node_id(RANDOM_ID_LOCK, lock));
 }
 
+static enum roam_err member_lock_try(void *self, unsigned lock)
+{
+	return roami_lock_try(member_node(self, "try lock", lock),
+			      random_node_id(RANDOM_ID_LOCK, lock));
+}
+
+static enum roam_err member_lock_within(void *self, unsigned lock, uint64_t ns)
+{
+	struct roami_node *node = member_node(self, "lock for a time", lock);
+
+	return roami_lock_until(node, random_node_id(RANDOM_ID_LOCK, lock),
+				node->env->now(node) + ns);
+}
+
 static enum roam_err member_unlock(void *self, unsigned lock)
 {
 	return roami_unlock(member_node(self, "unlock", lock),
@@ -39,6 +53,15 @@ static enum roam_err member_cond_wait(void *self, unsigned cond, unsigned lock)
 	return roami_cond_wait(member_node(self, "cond wait", cond),
 			       random_node_id(RANDOM_ID_COND, cond),
 			       random_node_id(RANDOM_ID_LOCK, lock));
+}
+
+static enum roam_err member_cond_wait_within(void *self, unsigned cond, unsigned lock, uint64_t ns)
+{
+	struct roami_node *node = member_node(self, "cond wait for a time", cond);
+
+	return roami_cond_wait_until(node, random_node_id(RANDOM_ID_COND, cond),
+				     random_node_id(RANDOM_ID_LOCK, lock),
+				     node->env->now(node) + ns);
 }
 
 static enum roam_err member_cond_post(void *self, unsigned cond, bool all)
@@ -139,8 +162,11 @@ static enum roam_err member_free(void *self, uint64_t offset)
 void random_node_ops(struct random_ops *ops)
 {
 	ops->lock = member_lock;
+	ops->lock_try = member_lock_try;
+	ops->lock_within = member_lock_within;
 	ops->unlock = member_unlock;
 	ops->cond_wait = member_cond_wait;
+	ops->cond_wait_within = member_cond_wait_within;
 	ops->cond_post = member_cond_post;
 	ops->flag_set = member_flag_set;
 	ops->flag_wait = member_flag_wait;

@@ -8,6 +8,9 @@
 #include "random_program.h"
 #include "rng.h"
 
+#define RUN_TURNS 4u     /* times that a thread gives up what it then waits for */
+#define RUN_NS    200000u /* the longest of their deadlines */
+
 struct run {
 	const struct random_program *program;
 	const struct random_ops *ops;
@@ -34,7 +37,9 @@ uint32_t random_events_max(const struct random_program *program)
 		uint32_t events = 0;
 
 		for (uint32_t at = 0; at < list->count; at++)
-			events += list->ops[at].kind == RANDOM_AWAIT ? 3 * program->posts + 5 : 2;
+			events += list->ops[at].kind == RANDOM_AWAIT
+					  ? 3 * (program->posts + RUN_TURNS) + 5
+					  : 2;
 		if (events > most)
 			most = events;
 	}
@@ -158,9 +163,47 @@ static void run_store(struct run *run, const struct random_op *op)
 	run->ops->store(run->self, run_where(run, object), bytes, object->bytes);
 }
 
+/*
+ * How an operation waits; the same in every run, and no draw of the generator's.  Half of the locks
+ * are taken plainly, others are tried first, or given up at a deadline and wanted again.
+ */
+static uint64_t run_draw(const struct run *run)
+{
+	return rng_mix(run->program->params.seed * 0x51ed27u + run->thread * 0x10001u +
+		       run->at * 0x9e3779b1u);
+}
+
+static void run_pause(struct run *run, unsigned length)
+{
+	if (run->ops->pause != NULL)
+		run->ops->pause(run->self, length);
+}
+
+/* Whether the lock was taken by one of the calls that may give up. */
+static bool run_lock_soon(struct run *run, unsigned lock)
+{
+	uint64_t draw = run_draw(run);
+
+	for (unsigned turn = 0; turn < 1 + (draw >> 8) % RUN_TURNS; turn++) {
+		bool tries = (draw >> (16 + turn) & 1) != 0;
+		enum roam_err err = tries ? run->ops->lock_try(run->self, lock)
+					  : run->ops->lock_within(run->self, lock,
+								  (draw >> (20 + turn)) % RUN_NS);
+
+		if (err == ROAM_OK)
+			return true;
+		if (err != (tries ? ROAM_EBUSY : ROAM_ETIMEDOUT))
+			run_check(run, err);
+		if ((draw >> (12 + turn) & 1) != 0)
+			run_pause(run, 1u << (draw >> 32) % 8);
+	}
+	return false;
+}
+
 static void run_lock(struct run *run, unsigned lock)
 {
-	run_check(run, run->ops->lock(run->self, lock));
+	if (run_draw(run) % 2 == 0 || run->ops->lock_try == NULL || !run_lock_soon(run, lock))
+		run_check(run, run->ops->lock(run->self, lock));
 	run_sync(run, RANDOM_LOCK, lock);
 }
 
@@ -170,14 +213,48 @@ static void run_unlock(struct run *run, unsigned lock)
 	run_check(run, run->ops->unlock(run->self, lock));
 }
 
+/* At times a lock is wanted for a while, and not again if it was given up. */
+static void run_rest(struct run *run, const struct random_op *op)
+{
+	uint64_t draw = run_draw(run);
+	unsigned lock = (unsigned)(draw >> 40) % 4;
+	enum roam_err err = ROAM_EBUSY;
+
+	run_pause(run, op->count);
+	if (draw % 4 == 0 && run->ops->lock_within != NULL)
+		err = run->ops->lock_within(run->self, lock, (draw >> 8) % RUN_NS);
+	if (err == ROAM_OK) {
+		run_sync(run, RANDOM_LOCK, lock);
+		run_unlock(run, lock);
+	} else if (err != ROAM_EBUSY && err != ROAM_ETIMEDOUT) {
+		run_check(run, err);
+	}
+}
+
+/* One wait for the condition; one of the first may be given up at a deadline. */
+static void run_wait(struct run *run, const struct random_op *op, unsigned turn)
+{
+	uint64_t draw = run_draw(run);
+	enum roam_err err;
+
+	if (run->ops->cond_wait_within == NULL || turn >= draw % RUN_TURNS) {
+		run_check(run, run->ops->cond_wait(run->self, op->cond, op->lock));
+		return;
+	}
+	err = run->ops->cond_wait_within(run->self, op->cond, op->lock,
+					 (draw >> (8 + turn)) % RUN_NS);
+	if (err != ROAM_ETIMEDOUT)
+		run_check(run, err);
+}
+
 static void run_await(struct run *run, const struct random_op *op)
 {
-	for (;;) {
+	for (unsigned turn = 0;; turn++) {
 		run_load(run, op);
 		if (run->last[0] >= op->value)
 			return;
 		run_sync(run, RANDOM_UNLOCK, op->lock);
-		run_check(run, run->ops->cond_wait(run->self, op->cond, op->lock));
+		run_wait(run, op, turn);
 		run_sync(run, RANDOM_LOCK, op->lock);
 	}
 }
@@ -340,8 +417,8 @@ static void run_op(struct run *run, const struct random_op *op)
 		run_alloc(run, op);
 	else if (op->kind == RANDOM_FREE)
 		run_free(run, op);
-	else if (op->kind == RANDOM_PAUSE && ops->pause != NULL)
-		ops->pause(run->self, op->count);
+	else if (op->kind == RANDOM_PAUSE)
+		run_rest(run, op);
 }
 
 void random_run(const struct random_program *program, unsigned thread, const struct random_ops *ops,

@@ -21,7 +21,7 @@ __attribute__((noreturn)) static void usage(const struct seed_options *options)
 {
 	fprintf(stderr,
 		"usage: %s [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] "
-		"[--list] [--lossy] [--mixed] [--undo] [--about]\n",
+		"[--list] [--lossy] [--mixed] [--undo] [--teams] [--about]\n",
 		options->program);
 	exit(2);
 }
@@ -70,6 +70,8 @@ void seed_options_read(struct seed_options *options, int argc, char **argv)
 			options->mixed = true;
 		} else if (strcmp(argv[i], "--undo") == 0) {
 			options->undo = true;
+		} else if (strcmp(argv[i], "--teams") == 0) {
+			options->teams = true;
 		} else if (strcmp(argv[i], "--about") == 0) {
 			options->about = true;
 		} else {
@@ -115,9 +117,9 @@ static void seed_remember(const struct seed_options *options, const char *protoc
 	if (options->operations != 0)
 		at += snprintf(replay + at, sizeof(replay) - (size_t)at, " --ops %u",
 			       options->operations);
-	snprintf(replay + at, sizeof(replay) - (size_t)at, "%s%s%s",
+	snprintf(replay + at, sizeof(replay) - (size_t)at, "%s%s%s%s",
 		 options->lossy ? " --lossy" : "", options->mixed ? " --mixed" : "",
-		 options->undo ? " --undo" : "");
+		 options->undo ? " --undo" : "", options->teams ? " --teams" : "");
 }
 
 /* Protocols for tests, which are looked at when they are asked for by name. */

@@ -17,11 +17,12 @@ struct seed_options {
 	bool lossy; /* over datagrams */
 	bool mixed; /* other protocols beside the one */
 	bool undo;  /* some writes are taken back at once */
+	bool teams; /* each node has as many threads, fixed before they run */
 };
 
 /*
  * [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list] [--lossy]
- * [--mixed] [--undo] [--about]; anything else: usage, exit status 2.
+ * [--mixed] [--undo] [--teams] [--about]; anything else: usage, exit status 2.
  */
 void seed_options_read(struct seed_options *options, int argc, char **argv);
 

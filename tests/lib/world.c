@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/region.h"
+#include "base/thread.h"
 #include "fault/soft.h"
 #include "home/remote.h"
 #include "link/seal.h"
@@ -15,6 +16,8 @@
 #include "pastset/job/server.h"
 #include "run/open.h"
 #include "sync/log_state.h"
+#include "sync/state.h"
+#include "sync/sync.h"
 #include "world_begin.h"
 #include "world_memory.h"
 #include "world_state.h"
@@ -109,6 +112,22 @@ static void world_heap(struct world *world)
 	}
 }
 
+/* That a node has when it opens: those of a team are told of as they start. */
+static unsigned world_threads(const struct world_config *config, unsigned node)
+{
+	return config->teams ? 1 : config->threads[node];
+}
+
+/* In half of the worlds whose nodes have one thread each, all know that none registers. */
+static bool world_threads_fixed(const struct world_config *config)
+{
+	bool fixed = !config->teams && config->seed % 2 == 0;
+
+	for (unsigned node = 0; node < config->nodes; node++)
+		fixed = fixed && config->threads[node] == 1;
+	return fixed;
+}
+
 /* A node has mapped the segments of its host, and of others' nodes keeps what they tell. */
 static void world_segments(struct world *world, unsigned me, void **bases,
 			   struct roami_far **peers)
@@ -119,7 +138,8 @@ static void world_segments(struct world *world, unsigned me, void **bases,
 		if (world_together(&world->config, me, peer))
 			bases[peer] = world->bases[peer];
 		else
-			atomic_store(&peers[peer]->ctl.threads, world->config.threads[peer]);
+			atomic_store(&peers[peer]->ctl.threads,
+				     world_threads(&world->config, peer));
 	}
 }
 
@@ -162,10 +182,23 @@ static bool world_node_open(struct world *world, unsigned me)
 	return false;
 }
 
+/* The first of a team tells how many they are, while the others begin. */
+static void fiber_joins(struct world_fiber *fiber)
+{
+	const struct world_config *config = &fiber->world->config;
+	struct roami_node *node = fiber->world->nodes[fiber->node];
+
+	roami_thread_self(node)->mate = fiber->thread;
+	if (fiber->thread == 0)
+		roami_state_set(node, ROAMI_STATE_THREADS, config->threads[fiber->node] - 1, true);
+}
+
 static void fiber_main(void *arg)
 {
 	struct world_fiber *fiber = arg;
 
+	if (fiber->world->config.teams && !fiber->service)
+		fiber_joins(fiber);
 	fiber->fn(fiber->arg);
 	fiber->state = FIBER_DONE;
 	fiber->world->apps--;
@@ -216,6 +249,8 @@ struct world *world_open(const struct world_config *config)
 		return NULL;
 	world_memory_open();
 	world->config = *config;
+	if (config->protocol->one_heap) /* which no other host has */
+		world->config.hosts = 1;
 	world->rng.state = config->seed * 0x9e3779b97f4a7c15u + 77;
 	world->now = world->began = config->begin ? world_begin_now(config->seed) : 1000;
 	world->tick_ns = 1 + rng_below(&world->rng, 100);
@@ -249,7 +284,10 @@ struct world *world_open(const struct world_config *config)
 			return NULL;
 		}
 		log_of(world->nodes[i])->compact_sooner = config->compact_sooner;
-		atomic_store(&world->nodes[i]->self->ctl->threads, config->threads[i]);
+		atomic_store(&world->nodes[i]->self->ctl->threads, world_threads(config, i));
+		if (config->teams && roami_team_set(world->nodes[i], config->threads[i]) != ROAM_OK)
+			abort();
+		roami_barrier_fix(world->nodes[i], world_threads_fixed(config));
 		world_fiber_add(world, i, true, service_main, world->nodes[i]);
 	}
 	if (config->begin)

@@ -29,6 +29,7 @@ struct world_config {
 	uint32_t region_pages;
 	unsigned nodes;
 	unsigned threads[ROAMI_NODES_MAX]; /* application threads of each node */
+	bool teams; /* each node has as many, fixed; others learn of them as they start */
 	uint32_t heap_pages;
 	uint32_t alloc_pages;   /* per node, behind the heap_pages: for what it allocates */
 	uint32_t creator_pages; /* with bytes of node 0 that are not zero */
@@ -77,8 +78,14 @@ struct world_config {
 /* Draws everything but the protocol from the seed. */
 void world_draw(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol);
 
-/* How many protocols there are; the draw-th of them, or the next one that can be beside `own`. */
+/* How many protocols there are. */
 unsigned world_protocols(void);
+
+/*
+ * How many of them can be beside others; the draw-th of these, or the next one that can be beside
+ * `own`; that itself if none can.
+ */
+unsigned world_others(void);
 const struct roam_protocol *world_beside(const struct roam_protocol *own, uint64_t draw);
 
 /*
@@ -92,6 +99,9 @@ enum roam_model world_model(const struct world_config *config);
 
 /* Messages become datagrams of which 5 % are lost and others come late, twice or changed. */
 void world_lossy(struct world_config *config);
+
+/* Each node has as many threads as node 0, two at least, as under ROAM_THREADS. */
+void world_teams(struct world_config *config);
 
 /* Another number of nodes, with the threads the seed drew for them. */
 void world_nodes(struct world_config *config, unsigned nodes);

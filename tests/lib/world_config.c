@@ -71,13 +71,31 @@ unsigned world_protocols(void)
 	return known;
 }
 
+unsigned world_others(void)
+{
+	unsigned others = 0;
+
+	for (unsigned i = 0; roami_protocols[i] != NULL; i++)
+		others += !roami_protocols[i]->one_heap;
+	return others;
+}
+
+static const struct roam_protocol *world_other(uint64_t number)
+{
+	unsigned at = 0;
+
+	for (uint64_t left = number % world_others();; at++)
+		if (!roami_protocols[at]->one_heap && left-- == 0)
+			return roami_protocols[at];
+}
+
 const struct roam_protocol *world_beside(const struct roam_protocol *own, uint64_t draw)
 {
-	unsigned known = world_protocols();
-
-	while (!roami_protocol_beside(own, roami_protocols[draw % known]))
+	if (own->one_heap)
+		return own;
+	while (!roami_protocol_beside(own, world_other(draw)))
 		draw++;
-	return roami_protocols[draw % known];
+	return world_other(draw);
 }
 
 void world_mix(struct world_config *config, uint32_t region_pages)
@@ -88,7 +106,7 @@ void world_mix(struct world_config *config, uint32_t region_pages)
 	config->region_count = DRAW_OF(&rng, 1, 1, 2, WORLD_REGIONS_MAX);
 	for (unsigned i = 0; i < config->region_count; i++)
 		config->regions[i] = world_beside(
-			config->protocol, config->seed + i * rng_below(&rng, world_protocols()));
+			config->protocol, config->seed + i * rng_below(&rng, world_others()));
 }
 
 enum roam_model world_model(const struct world_config *config)
@@ -118,6 +136,15 @@ void world_lossy(struct world_config *config)
 	config->steps_max *= 10;
 }
 
+void world_teams(struct world_config *config)
+{
+	unsigned threads = config->threads[0] > 1 ? config->threads[0] : 2;
+
+	config->teams = true;
+	for (unsigned i = 0; i < config->nodes; i++)
+		config->threads[i] = threads;
+}
+
 void world_nodes(struct world_config *config, unsigned nodes)
 {
 	for (unsigned i = config->nodes; i < nodes; i++)
@@ -128,6 +155,7 @@ void world_nodes(struct world_config *config, unsigned nodes)
 void world_options(const struct world_config *config, struct roami_options *options)
 {
 	roami_options_default(options);
+	options->threads = config->teams ? config->threads[0] : 1;
 	options->prefetch = config->prefetch;
 	options->cache_pages = config->cache_pages;
 	options->hot = config->hot;
@@ -211,14 +239,15 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 	for (unsigned i = 0; i < config->nodes; i++)
 		threads += config->threads[i];
 	snprintf(text, bytes,
-		 "%s, %u nodes, %u threads, %u pages (%u of the creator), %s on %u hosts, "
+		 "%s, %u nodes, %u threads%s, %u pages (%u of the creator), %s on %u hosts, "
 		 "%s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
 		 "stall 1/%u, queue %u, latency %lu ns, %lu more from %u to %u, "
 		 "ring %u, diff_log %u, "
 		 "slots %u, %u, ROAM_IVY %u, "
 		 "delta %u, ROAM_ERC %u, store %lu KiB, seal %u%s%s%s",
-		 config->protocol->name, config->nodes, threads, config->heap_pages,
+		 config->protocol->name, config->nodes, threads, config->teams ? " in teams" : "",
+		 config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->hosts,
 		 config->simd, config->hot, config->tree, config->kind_known, config->placement,
 		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,

@@ -280,7 +280,14 @@ static bool is_followed(const struct roam_protocol *protocol)
 /* The writer has a copy, and no read brings it the page itself. */
 static bool stays_behind(const struct roam_protocol *protocol)
 {
-	return protocol->writes == ROAM_WRITES_DIFF && !protocol->homes_follow;
+	return protocol->writes == ROAM_WRITES_DIFF && !protocol->homes_follow &&
+	       !protocol->one_heap;
+}
+
+/* There is nothing that could stay behind. */
+static bool has_one_heap(const struct roam_protocol *protocol)
+{
+	return protocol->one_heap;
 }
 
 /*
@@ -384,6 +391,15 @@ const struct litmus_witness litmus_witnesses[] = {
 		"a release is seen without an acquire",
 		is_eager,
 		{{TURN(2), W(X, 1), W(Y, 1), LOCK(A), UNLOCK(A), NEXT},
+		 {TURN(1), R(X, 4), NEXT, TURN(3), R(Y, 0), R(X, 1), NEXT},
+		 {TURN(4), NEXT},
+		 {TURN(0), W(X, 0), W(Y, 0), NEXT}},
+		OUTCOME(1, 1, ___, ___, 0, ___),
+	},
+	{
+		"a store is seen without a release",
+		has_one_heap,
+		{{TURN(2), W(X, 1), W(Y, 1), NEXT},
 		 {TURN(1), R(X, 4), NEXT, TURN(3), R(Y, 0), R(X, 1), NEXT},
 		 {TURN(4), NEXT},
 		 {TURN(0), W(X, 0), W(Y, 0), NEXT}},

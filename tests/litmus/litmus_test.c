@@ -2,10 +2,11 @@
  * Litmus tests in simulated worlds, for every protocol: outcomes that its model forbids are never
  * seen, outcomes that it permits can be, and a lazy protocol is lazy, by count of messages.
  *
- *	litmus_test [--protocol NAME] [--seeds A..B] [--trace] [--mixed]
+ *	litmus_test [--protocol NAME] [--seeds A..B] [--trace] [--mixed] [--teams]
  *
  * By default seeds 1..150 of each test.  --mixed: the variables are under several protocols; what
- * the weakest of their models forbids is never seen.
+ * the weakest of their models forbids is never seen.  --teams: two nodes, each a team of
+ * two threads; what is forbidden between nodes is so between them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #define ID_FLAGS     0x7200000000u
 #define ID_BARRIERS  0x7300000000u
 #define LOCKS        2u
+#define TEAMS        2u /* of two threads */
 #define OUTCOMES_MAX 64u
 
 struct run;
@@ -40,11 +42,13 @@ struct run {
 	uint64_t offsets[4];   /* of the variables */
 	uint64_t locks[LOCKS]; /* ids */
 	uint64_t flags;        /* id of the first */
+	bool teams;            /* two nodes of two threads, of which some may only meet others */
 	bool dropped;          /* a release takes copies away */
 	bool warm;             /* the threads look at the variables before */
 	unsigned turn;
 	uint8_t registers[LITMUS_REGISTERS];
-	struct run_thread members[LITMUS_THREADS];
+	struct run_thread members[2 * TEAMS > LITMUS_THREADS ? 2 * TEAMS : LITMUS_THREADS];
+	struct litmus_op meets[LITMUS_OPS]; /* of a thread that only meets the others */
 };
 
 /* ----------------------------------------------------------------------------------- execution */
@@ -60,6 +64,8 @@ static struct roami_node *run_node(const struct run_thread *member)
 {
 	unsigned last = member->run->nodes - 1;
 
+	if (member->run->teams)
+		return world_node(member->run->world, member->number % TEAMS);
 	return world_node(member->run->world, member->number < last ? member->number : last);
 }
 
@@ -173,12 +179,28 @@ static void run_variables(struct run *run, enum litmus_layout layout, uint32_t p
 	}
 }
 
+/* The barriers of all that a list has. */
+static void run_meets(struct run *run, const struct litmus_op ops[LITMUS_OPS])
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < LITMUS_OPS && ops[i].kind != LITMUS_END; i++)
+		if (ops[i].kind == LITMUS_BARRIER)
+			run->meets[count++] = ops[i];
+	if (count < LITMUS_OPS)
+		run->meets[count].kind = LITMUS_END;
+}
+
 /* Runs to the end; false: the world's error is printed. */
 static bool run_world(struct run *run, const struct litmus_op ops[LITMUS_THREADS][LITMUS_OPS],
 		      const char *name)
 {
-	for (unsigned i = 0; i < run->threads; i++) {
-		run->members[i] = (struct run_thread){run, i, ops[i]};
+	unsigned threads = run->teams ? 2 * TEAMS : run->threads;
+
+	run_meets(run, ops[0]);
+	for (unsigned i = 0; i < threads; i++) {
+		run->members[i] =
+			(struct run_thread){run, i, i < run->threads ? ops[i] : run->meets};
 		world_spawn(run->world, run_node(&run->members[i])->me, run_main,
 			    &run->members[i]);
 	}
@@ -195,7 +217,12 @@ static void run_config(struct world_config *config, struct run *run, uint64_t se
 	config->nodes = run->nodes;
 	for (unsigned i = 0; i < run->nodes; i++)
 		config->threads[i] = 1;
-	config->threads[run->nodes - 1] += run->threads - run->nodes;
+	if (run->teams) {
+		config->threads[0] = 2;
+		world_teams(config);
+	} else {
+		config->threads[run->nodes - 1] += run->threads - run->nodes;
+	}
 	config->creator_pages = 0;
 	config->steps_max = 1000000;
 	run->flags = ID_FLAGS;
@@ -278,12 +305,15 @@ static bool forbidden_one(const struct litmus_forbidden *test, const struct seed
 {
 	struct run run = {.threads = test->threads,
 			  .nodes = test->threads - test->guest,
+			  .teams = options->teams,
 			  .warm = seed % 4 != 0};
 	struct world_config config;
-	bool good;
+	bool guest = test->guest && !options->teams, good;
 
+	if (run.teams)
+		run.nodes = TEAMS;
 	run_config(&config, &run, seed, protocol);
-	if (test->guest) {
+	if (guest) {
 		config.hosts = config.nodes;
 		config.slow_ns = 200000;
 		config.slow_from = 0;
@@ -293,7 +323,7 @@ static bool forbidden_one(const struct litmus_forbidden *test, const struct seed
 	if (options->mixed)
 		world_mix(&config, 3);
 	run.world = run_open(&config);
-	while (test->guest && roami_sync_home(world_node(run.world, 0), run.flags) != run.nodes - 1)
+	while (guest && roami_sync_home(world_node(run.world, 0), run.flags) != run.nodes - 1)
 		run.flags += 16; /* the flag's home has two threads */
 	memset(run.registers, ANY, sizeof(run.registers));
 	run_variables(&run, test->layout,
@@ -385,7 +415,8 @@ static void lazy_expect(struct run *run, const char *what, uint64_t got, uint64_
 /* A node that acquires has been told all by then. */
 static bool lazy_eager(const struct roam_protocol *protocol)
 {
-	return protocol->writes == ROAM_WRITES_DIFF && protocol->acquire == NULL;
+	return protocol->writes == ROAM_WRITES_DIFF && protocol->acquire == NULL &&
+	       !protocol->one_heap;
 }
 
 /*
@@ -432,7 +463,7 @@ static void lazy_writer(void *arg)
 	lazy_sections(run, node, lazy_messages(run) - before);
 	if (!run->dropped &&
 	    roami_page_access(world_node(run->world, 1),
-			      (uint32_t)(run->offsets[X] / ROAMI_PAGE)) != ROAM_READ)
+			      (uint32_t)(run->offsets[X] / ROAMI_PAGE)) < ROAM_READ)
 		world_fail(run->world, "a release took away a copy");
 	run->turn = 2;
 	run_turn(run, 3);
@@ -497,6 +528,7 @@ static bool lazy_one(const struct seed_options *options, const struct roam_proto
 
 struct state {
 	bool mixed;
+	bool teams;
 	unsigned witnesses; /* that were run */
 	struct histogram histograms[64];
 };
@@ -511,7 +543,7 @@ static bool litmus_one(const struct seed_options *options, const struct roam_pro
 		good = forbidden_one(&litmus_forbidden[i], options, protocol, seed,
 				     &state->histograms[i]) &&
 		       good;
-	if (options->mixed)
+	if (options->mixed || options->teams)
 		return good;
 	for (unsigned i = 0; litmus_witnesses[i].name != NULL; i++)
 		if (litmus_witnesses[i].shows(protocol)) {
@@ -527,17 +559,17 @@ static bool litmus_done(const struct roam_protocol *protocol, uint64_t seeds, ui
 			void *arg)
 {
 	struct state *state = arg;
-	bool good = failed == 0 && (state->mixed || state->witnesses > 0);
+	bool good = failed == 0 && (state->mixed || state->teams || state->witnesses > 0);
 
 	if (!good && failed == 0)
 		printf("FAILED %s: no outcome shows what its model permits\n", protocol->name);
 	for (unsigned i = 0; litmus_forbidden[i].name != NULL; i++)
 		good = forbidden_done(&litmus_forbidden[i], protocol, &state->histograms[i],
-				      seeds >= 100) &&
+				      seeds >= 100 && !state->teams) &&
 		       good;
 	printf("%s: %lu seeds, %lu failed\n", protocol->name, (unsigned long)seeds,
 	       (unsigned long)failed);
-	*state = (struct state){.mixed = state->mixed};
+	*state = (struct state){.mixed = state->mixed, .teams = state->teams};
 	return good;
 }
 
@@ -548,5 +580,6 @@ int main(int argc, char **argv)
 
 	seed_options_read(&options, argc, argv);
 	state.mixed = options.mixed;
+	state.teams = options.teams;
 	return seed_main(&options, litmus_one, litmus_done, &state);
 }

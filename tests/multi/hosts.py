@@ -19,11 +19,14 @@ import sys
 import tempfile
 import time
 
+import kernels_cover
 from creating import all_read, created, early, either, fed, not_again, one_pi
 from harness import Wrong, expect, expect_end, main, program, run
-from run import KINDS, PROTOCOLS, SCOPED, delta, regions
+from run import KINDS, MODELS, ONE_HEAP, SCOPED, delta, regions
+from run import PROTOCOLS as ALL
 
 HOSTS = 'abc'
+PROTOCOLS = [name for name in ALL if name not in ONE_HEAP]
 ORDERED = [name for name in PROTOCOLS if name not in SCOPED]
 PREFIX = f'roam-{os.getpid()}-'
 SIGNALLED = 128
@@ -366,6 +369,16 @@ def second_round():
     nothing_left()
 
 
+def ported(nodes, threads, env=None):
+    """The program of docs/porting.md says on two hosts what it said before it was ported."""
+    command = launched(nodes, 'ab', program('porting_after'), nodes * threads)
+    if threads > 1:
+        command = with_words(command, '--threads', str(threads))
+    wanted, said = run([program('porting_before'), '4']).out, well(command, None, env).out
+    if said != wanted or not wanted:
+        raise Wrong(f'{said!r}, before {wanted!r}')
+
+
 def quick_cases():
     yield ('hello on 2 hosts', lines_of, 4, 'ab', False)
     yield ('hello on 3 hosts, marked', lines_of, 5, 'abc', True)
@@ -378,6 +391,8 @@ def quick_cases():
                                                    env=env_of())))
     yield ('CREATE after roam_start', well, launched(3, 'ab', program('either'), 3, 'create'),
            r'\Athe sum is 303\n\Z')
+    for nodes, threads in ((4, 1), (2, 2)):
+        yield (f'a ported program, {nodes} nodes of {threads} threads', ported, nodes, threads)
     yield ('no CREATE follows', lambda: either(run(launched(3, 'ab', program('either'), 3),
                                                    env=env_of()), 3))
     yield ('the launcher\'s host, too', well, with_own(4, 'a', program('hello')), 'is 10')
@@ -403,6 +418,11 @@ def quick_cases():
     yield ('two on each host', two_ways, 4, 'ab', True, True, {})
     yield ('one on each host', two_ways, 2, 'ab', False, True, {})
     yield ('all on one host', two_ways, 4, 'a', True, False, {})
+    for how in ('all', 'loop', 'unequal'):
+        for nodes, letters in ((2, 'ab'), (4, 'ab')):
+            yield (f'{nodes} nodes of two threads, {how}', well,
+                   with_words(launched(nodes, letters, program('team'), how, 2 * nodes, 2, 1),
+                              '--threads', '2'), f'{2 * nodes} processes right')
     yield ('two on each host, all by udp', two_ways, 4, 'ab', False, True,
            {'ROAM_TRANSPORT': 'udp'})
     yield ('two on each host, by messages', two_ways, 4, 'ab', False, True,
@@ -438,15 +458,24 @@ def run_cases():
         yield (f'CREATE {protocol}', creates, 'all', 3, 'abc', env)
         yield (f'copies at the end {protocol}', well, launched(3, 'abc', program('copies'), 3),
                'all as it was written', env)
+        if MODELS[protocol] != 'SC':  # there each take from the queue moves pages
+            for nodes, threads in ((4, 1), (2, 2)):
+                yield (f'a ported program {protocol}, {nodes} nodes of {threads} threads', ported,
+                       nodes, threads, env)
     for program_, words in (('radix', ['-p4', '-n20000', '-t']), ('jump-sor', ['-p4', '-n128', '-t'])):
         yield (program_, well, launched(4, 'ab', program(program_), *words), 'ok')
+    for at, (name, words) in enumerate(kernels_cover.PROGRAMS.items()):
+        fit = [protocol for protocol in PROTOCOLS if kernels_cover.suits(name, protocol)]
+        protocol = fit[at % len(fit)]
+        yield (f'{name} {protocol}', well, launched(4, 'ab', program(name), '-p4', *words),
+               'verified ok', {'ROAM_PROTOCOL': protocol})
     lossy = {'ROAM_FAULTY': 'drop=5%,reorder=2%,repeat=1%,seed=7'}
     yield ('lu, 5 % lost', well, launched(4, 'ab', program('lu'), '-p4', '-n128', '-t'),
            'verified ok', lossy)
     yield ('threads', well, launched(3, 'abc', program('threads'), 'run', 3, 2, 10, 'settled'),
            'counted right')
     yield ('one heap', well, launched(2, 'ab', program('heap'), 'run', 2, 16 << 20), 'one heap',
-           {'ROAM_HEAP': str(16 << 20)})
+           {'ROAM_HEAP': str(16 << 20), 'ROAM_LOG': 'error'})
     for start in ('once', 'run'):
         for protocol in ORDERED:
             yield (f'regions of all beside {protocol}, {start}', spread_regions, start, protocol,

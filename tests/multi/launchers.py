@@ -193,6 +193,15 @@ def run_cases(launcher):
            'p 4 .* verified ok', (), {'ROAM_PROTOCOL': harness.kinds()['one writer']})
     yield (f'{launcher}: over udp', well, by(launcher, 3, program('fft'), '-p3', '-m12', '-t'),
            'verified ok', (), {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})
+    for protocol, start in ((name, start) for name in harness.those('one_heap')
+                            for start in ('run', 'once')):
+        yield (f'{launcher}: {start} under {protocol}', well,
+               by(launcher, 3, program('oneheap'), start, 3), 'all of one heap', (),
+               {'ROAM_PROTOCOL': protocol})
+    for how in ('all', 'loop'):
+        yield (f'{launcher}: two threads a node, {how}', well,
+               by(launcher, 3, program('team'), how, 6, 2, 1), '6 processes right', (),
+               {'ROAM_THREADS': '2'})
     yield (f'{launcher}: 64 nodes', well, by(launcher, 64, program('hello')),
            'the sum of 1 to 64 is 2080')
     yield (f'{launcher}: the first program', lambda: one_pi(job(
@@ -568,12 +577,12 @@ def creates(command):
     created(job(command), 4)
 
 
-def by_hand(seal, status, out, err):
+def by_hand(seal, status, out, err, **more):
     """srun without PMI on two hosts."""
     nodes = []
     for node in range(3):
         env = slurm_env(node, 3, 9, '10.77.0.[1-2]')
-        env['ROAM_SEAL'] = seal
+        env |= {'ROAM_SEAL': seal, **more}
         nodes.append(begin(env, program('hello'), host='ab'[node % 2]))
     found = finish(nodes, status)
     if out not in found[0] or re.search(err, found[1], re.M) is None:
@@ -651,6 +660,10 @@ def hosts_cases():
     yield ('by hand on 2 hosts, input without end', by_hand_fed, 'each', fed_for_ever)
     yield ('by hand on 2 hosts, no way for the input', by_hand_barred)
     yield ('by hand on 2 hosts', by_hand, 'off', 0, 'the sum of 1 to 3 is 6', '^$')
+    for protocol in harness.those('one_heap'):
+        yield (f'one heap on 2 hosts, under {protocol}', lambda name: by_hand(
+            'off', None, '', rf'\Aroam: ROAM_PROTOCOL={name}: its nodes have one memory, .* on one host; '
+            r'take ROAM_PROTOCOL=\w+\n\Z', ROAM_PROTOCOL=name), protocol)
     yield ('no key for 2 hosts', by_hand, 'auto', 1, '',
            '^roam: srun without PMI cannot bring a key to other hosts')
 

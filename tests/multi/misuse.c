@@ -71,8 +71,12 @@ static void signals(void)
 	must(roam_barrier_all());
 }
 
+static void node_main(void);
+
 static void arguments(void)
 {
+	static struct roam_rwlock own_rw;
+	static uint32_t own;
 	int values[ROAM_REDUCE_MAX + 1] = {0};
 	double real = 1;
 
@@ -84,6 +88,9 @@ static void arguments(void)
 	must_fail(roam_barrier(&good, 0), ROAM_EINVAL);
 	must_fail(roam_barrier(&good, 1000000), ROAM_EINVAL); /* more than there can be */
 	must_fail(roam_flag_set(NULL), ROAM_EINVAL);
+	must_fail(roam_once(&own, node_main), ROAM_ENOTOURS);
+	must_fail(roam_rdlock(&own_rw), ROAM_ENOTOURS);
+	must_fail(roam_rwunlock((struct roam_rwlock *)(void *)(block + 4096)), ROAM_ENOTHELD);
 	must_fail(roam_reduce(NULL, 1, ROAM_INT32, ROAM_SUM), ROAM_EINVAL);
 	must_fail(roam_reduce(values, 0, ROAM_INT32, ROAM_SUM), ROAM_EINVAL);
 	must_fail(roam_reduce(values, ROAM_REDUCE_MAX + 1, ROAM_INT32, ROAM_SUM), ROAM_EINVAL);

@@ -223,6 +223,7 @@ static int call_regions(void)
 	CALL(create_all, ROAM_OK, ROAM_ESTATE, roam_create_all(nothing, 2))                        \
 	CALL(distribute, ROAM_OK, ROAM_ESTATE, roam_distribute(&object, sizeof(object)))           \
 	CALL(wait_for_end, ROAM_OK, ROAM_ESTATE, roam_wait_for_end())                              \
+	CALL(threads_fixed, ROAM_OK, ROAM_ESTATE, roam_threads_fixed())                            \
 	CALL(thread_init, ROAM_ESTATE, ROAM_ESTATE, roam_thread_init())                            \
 	CALL(thread_fini, ROAM_ESTATE, ROAM_ESTATE, roam_thread_fini())                            \
 	CALL(alloc, ROAM_OK, NULL_BLOCK + ROAM_ESTATE, alloc_err(roam_alloc(64)))                  \
@@ -230,6 +231,8 @@ static int call_regions(void)
 	     alloc_err(roam_alloc_placed(64, ROAM_PLACE_BLOCK, 0, "block")))                       \
 	OWN(alloc_region, ROAM_OK, NULL_BLOCK + ROAM_ESTATE, regions)                              \
 	CALL(free, ROAM_ENOTOURS, ROAM_ESTATE, roam_free(anywhere()))                              \
+	CALL(realloc, NULL_BLOCK + ROAM_ENOTOURS, NULL_BLOCK + ROAM_ESTATE,                        \
+	     alloc_err(roam_realloc(anywhere(), 1, 2)))                                            \
 	VOID(errno, NOTHING, NOTHING, roam_errno())                                                \
 	CALL(touch, ROAM_ENOTOURS, ROAM_ESTATE, roam_touch(anywhere(), 1, ROAM_WRITE))             \
 	OWN(read, ROAM_OK, ROAM_OK, read)                                                          \
@@ -247,19 +250,31 @@ static int call_regions(void)
 	CALL(home, ROAM_ENOTOURS, ROAM_ESTATE, roam_home(anywhere(), 1, 0))                        \
 	CALL(lock_init, ROAM_OK, ROAM_ESTATE, roam_lock_init(&object))                             \
 	CALL(lock, ROAM_OK, ROAM_ESTATE, roam_lock(&object))                                       \
+	CALL(trylock, ROAM_OK, ROAM_ESTATE, roam_trylock(&object))                                 \
+	CALL(lock_until, ROAM_OK, ROAM_ESTATE, roam_lock_until(&object, 0))                        \
 	OWN(unlock, ROAM_OK, ROAM_ESTATE, unlock)                                                  \
 	CALL(barrier, ROAM_OK, ROAM_ESTATE, roam_barrier(&object, 1))                              \
 	CALL(barrier_all, ROAM_OK, ROAM_ESTATE, roam_barrier_all())                                \
 	CALL(cond_init, ROAM_OK, ROAM_ESTATE, roam_cond_init(&object))                             \
 	CALL(cond_wait, ROAM_ENOTHELD, ROAM_ESTATE, roam_cond_wait(&object, &outside))             \
+	CALL(cond_wait_until, ROAM_ENOTHELD, ROAM_ESTATE,                                          \
+	     roam_cond_wait_until(&object, &outside, 0))                                           \
 	CALL(cond_signal, ROAM_OK, ROAM_ESTATE, roam_cond_signal(&object))                         \
 	CALL(cond_broadcast, ROAM_OK, ROAM_ESTATE, roam_cond_broadcast(&object))                   \
+	CALL(rdlock, ROAM_ENOTOURS, ROAM_ESTATE, roam_rdlock((void *)anywhere()))          \
+	CALL(wrlock, ROAM_ENOTOURS, ROAM_ESTATE, roam_wrlock((void *)anywhere()))          \
+	CALL(tryrdlock, ROAM_ENOTOURS, ROAM_ESTATE, roam_tryrdlock((void *)anywhere()))    \
+	CALL(trywrlock, ROAM_ENOTOURS, ROAM_ESTATE, roam_trywrlock((void *)anywhere()))    \
+	CALL(rwunlock, ROAM_ENOTOURS, ROAM_ESTATE, roam_rwunlock((void *)anywhere()))      \
+	CALL(once, ROAM_ENOTOURS, ROAM_ESTATE, roam_once((void *)anywhere(), nothing))     \
 	CALL(flag_set, ROAM_OK, ROAM_ESTATE, roam_flag_set(&object))                               \
 	OWN(flag_wait, ROAM_OK, ROAM_ESTATE, flag_wait)                                            \
 	CALL(flag_clear, ROAM_OK, ROAM_ESTATE, roam_flag_clear(&object))                           \
 	OWN(reduce, ROAM_OK, ROAM_ESTATE, reduce)                                                  \
 	VOID(counter, NOTHING, NOTHING, check(roam_counter("read_faults") == 0))                   \
 	VOID(stats_print, NOTHING, NOTHING, roam_stats_print(heap_fd))                             \
+	VOID(roi_begin, NOTHING, NOTHING, roam_roi_begin())                                        \
+	VOID(roi_end, NOTHING, NOTHING, roam_roi_end())                                            \
 	VOID(clock_us, NOTHING, NOTHING, check(roam_clock_us() != 0))                              \
 	OWN(ps_cursor_begin, ROAM_OK, ROAM_OK, cursors)                                            \
 	OWN(ps_cursor_end, ROAM_OK, ROAM_OK, cursors)                                              \

@@ -215,6 +215,18 @@ static enum roam_err op_lock(void *self, unsigned lock)
 	return roam_lock(id(ID_LOCK, lock));
 }
 
+static enum roam_err op_lock_try(void *self, unsigned lock)
+{
+	doing(self, CALL_LOCK, lock);
+	return roam_trylock(id(ID_LOCK, lock));
+}
+
+static enum roam_err op_lock_within(void *self, unsigned lock, uint64_t ns)
+{
+	doing(self, CALL_LOCK, lock);
+	return roam_lock_until(id(ID_LOCK, lock), roam_clock_us() + ns / 1000);
+}
+
 static enum roam_err op_unlock(void *self, unsigned lock)
 {
 	doing(self, CALL_UNLOCK, lock);
@@ -231,6 +243,13 @@ static enum roam_err op_cond_wait(void *self, unsigned cond, unsigned lock)
 {
 	doing(self, CALL_COND_WAIT, cond);
 	return roam_cond_wait(id(ID_COND, cond), id(ID_LOCK, lock));
+}
+
+static enum roam_err op_cond_wait_within(void *self, unsigned cond, unsigned lock, uint64_t ns)
+{
+	doing(self, CALL_COND_WAIT, cond);
+	return roam_cond_wait_until(id(ID_COND, cond), id(ID_LOCK, lock),
+				    roam_clock_us() + ns / 1000);
 }
 
 static enum roam_err op_cond_post(void *self, unsigned cond, bool all)
@@ -319,9 +338,12 @@ static const struct random_ops ops = {
 	.store = op_store,
 	.lock_init = op_lock_init,
 	.lock = op_lock,
+	.lock_try = op_lock_try,
+	.lock_within = op_lock_within,
 	.unlock = op_unlock,
 	.cond_init = op_cond_init,
 	.cond_wait = op_cond_wait,
+	.cond_wait_within = op_cond_wait_within,
 	.cond_post = op_cond_post,
 	.flag_set = op_flag_set,
 	.flag_wait = op_flag_wait,

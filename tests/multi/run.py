@@ -25,6 +25,8 @@ DEFAULT = default_protocol()
 KINDS = kinds()
 ALL = sorted(MODELS, key=lambda name: name != DEFAULT)
 PROTOCOLS = [name for name in ALL if not name.endswith('-rc')]  # NAME-rc is NAME's file again
+# Those whose nodes have one heap, beside which there is no other.
+ONE_HEAP = those('one_heap')
 SIGNALLED = 128
 PAGE = 4096
 
@@ -46,8 +48,8 @@ BAD_VALUES = [
     ('ROAM_NODES_MAX', '65', r'ROAM_NODES_MAX=65: must be a number from 1 to 64'),
     ('ROAM_NODES_MAX', '-1', r'ROAM_NODES_MAX=-1: must be a number'),
     ('ROAM_SIMD', 'mmx', r'ROAM_SIMD=mmx: must be auto, scalar, avx2 or avx512'),
-    ('ROAM_CHECK', 'all', r'ROAM_CHECK=all: must be none, race or statics, several with commas between'),
-    ('ROAM_CHECK', 'race,none', r'ROAM_CHECK=race,none: must be none, race or statics, several'),
+    ('ROAM_CHECK', 'all', r'ROAM_CHECK=all: must be none, race, statics, sharing, pointers or heap, several with commas between'),
+    ('ROAM_CHECK', 'race,none', r'ROAM_CHECK=race,none: must be none, race, statics, sharing, pointers or heap, several'),
     ('ROAM_IVY', 'central', r'ROAM_IVY=central: must be fixed or dynamic'),
     ('ROAM_MIRAGE_DELTA', '10000001', r'ROAM_MIRAGE_DELTA=10000001: must be a number from 0 to'),
     ('ROAM_MIRAGE_DELTA', '1ms', r'ROAM_MIRAGE_DELTA=1ms: must be a number from 0 to'),
@@ -156,8 +158,12 @@ def regions_cases():
     """Each protocol beside each other one, and all at a time; a region under the job's own."""
     for start in ('fork', 'run'):
         for protocol in PROTOCOLS:
-            known = [name for name in PROTOCOLS
-                     if not (protocol in SCOPED and name in NEED_NOTICES)]
+            if protocol in ONE_HEAP:
+                yield (f'region of {protocol} itself, {start}', regions,
+                       started(start, 'regions', start, 3, protocol), protocol, {})
+                continue
+            known = [name for name in PROTOCOLS if name not in ONE_HEAP
+                     and not (protocol in SCOPED and name in NEED_NOTICES)]
             for others in ([protocol], known, *([name] for name in known if name != protocol)):
                 yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions,
                        started(start, 'regions', start, 3, *others), protocol, {})
@@ -171,12 +177,66 @@ def regions_cases():
                     {'ROAM_CHAOS': '7'}):
             words = ' '.join(f'{key}={value}' for key, value in env.items())
             yield (f'regions of all, {words}, {start}', regions,
-                   started(start, 'regions', start, 4, *PROTOCOLS), DEFAULT, env)
+                   started(start, 'regions', start, 4,
+                           *(name for name in PROTOCOLS if name not in ONE_HEAP)), DEFAULT, env)
     for protocol, name in itertools.product(SCOPED, NEED_NOTICES):
         yield (f'region of {name} refused beside {protocol}', region_refused,
                started('fork', 'regions', 'fork', 2, name), protocol,
                f'^roam: roam_alloc_region: protocol {name} needs the notices of RC, .*; '
                f'take ROAM_PROTOCOL={protocol}-rc$')
+    for one, (own, name) in itertools.product(ONE_HEAP, ((True, DEFAULT), (False, DEFAULT))):
+        own, name = (one, name) if own else (name, one)
+        yield (f'region of {name} refused beside {own}', region_refused,
+               started('fork', 'regions', 'fork', 2, name), own,
+               f'^roam: roam_alloc_region: protocol {name} cannot be beside {own}: under {one} all '
+               'of the heap is one memory$')
+
+
+def unshown(check, protocol):
+    return (f'^roam: ROAM_CHECK={check}: needs the writers\' diffs, which ROAM_PROTOCOL={protocol} does '
+            f'not show; take ROAM_PROTOCOL={DEFAULT}$')
+
+
+def one_heap_checks(protocol):
+    """What looks at stores is refused in one line, before anything runs; what does not, is not."""
+    env = {'ROAM_PROTOCOL': protocol, 'ROAM_CHECK': 'race'}
+    start_fails(env, unshown('race', protocol))
+    start_fails({**env, 'ROAM_CHECK': 'race,statics'}, unshown('race', protocol))
+    kernel_fails(env, unshown('race', protocol))
+
+
+def one_heap_apart(protocol):
+    """Nodes of several hosts are refused before a host is reached; so are nodes of one host that do
+    not map each other's memory."""
+    env = {'ROAM_PROTOCOL': protocol, 'ROAM_RSH': 'false'}
+    why = (f'ROAM_PROTOCOL={protocol}: its nodes have one memory, so all must be on one host; take '
+           f'ROAM_PROTOCOL={DEFAULT}$')
+    expect(launched(2, '-H', 'nowhere:1,noplace:1', program('hello')), 2, f'^roam: run: {why}', env=env)
+    expect(launched(2, '-H', 'localhost:2', program('hello')), out='the sum of 1 to 2 is 3', env=env)
+    result = run(launched(2, '-H', 'localhost:2', program('hello')),
+                 env={**env, 'ROAM_TRANSPORT': 'udp'})
+    if result.status == 0 or re.search(rf'^roam: .*{why}', result.err, re.M) is None or \
+            len(result.err.splitlines()) != 1:
+        raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
+
+
+def one_heap_cases():
+    ways = [('fork', 2, {}), ('fork', 4, {'ROAM_CHAOS': '1'}), ('fork', 1, {}), ('each', 3, {}),
+            ('fork', 3, {'ROAM_ONESIDED': '0'}), ('fork', 2, {'ROAM_TRANSPORT': 'udp'}),
+            ('fork', 2, {'ROAM_FAULT': 'sigsegv', 'ROAM_CACHE_PAGES': '1', 'ROAM_ALLOC': 'own'}),
+            ('run', 3, {}), ('run', 1, {}), ('run', 2, {'ROAM_TRANSPORT': 'udp'}), ('once', 3, {}),
+            ('once', 2, {'ROAM_ONESIDED': '0', 'ROAM_CHAOS': '2'})]
+    for protocol in ONE_HEAP:
+        for start, nodes, env in ways:
+            words = ' '.join(f'{key}={value}' for key, value in env.items())
+            command = [program('oneheap'), start, str(nodes)]
+            yield (f'{protocol} {start} {nodes} {words}', right,
+                   command if start in ('fork', 'each') else launched(nodes, *command),
+                   'all of one heap', {'ROAM_PROTOCOL': protocol, **env})
+        yield (f'{protocol} -H', right, launched(2, '-H', 'localhost:2', program('oneheap'), 'once', '2'),
+               'all of one heap', {'ROAM_PROTOCOL': protocol})
+        yield (f'checks under {protocol}', one_heap_checks, protocol)
+        yield (f'other hosts under {protocol}', one_heap_apart, protocol)
 
 
 def with_option(nodes, words, *command):
@@ -272,7 +332,10 @@ def misuse(start, nodes):
         'roam: (nodes cannot be created here|the program asks for |warning: node)', line)]
     for wrong in ('roam_lock of .*, which this thread holds already',
                   'roam_unlock of .*, which this thread does not hold',
-                  'roam_cond_wait without its lock .*'):
+                  'roam_cond_wait without its lock .*', 'roam_lock of .*, which is no address of an object',
+                  'roam_once of .*, which is not in the shared heap',
+                  'roam_barrier at .* for no thread, or for more than the job can have',
+                  'roam_free of .*, which is no block of roam_alloc, or freed already'):
         if len(re.findall(f'{wrong}, {place}; later', result.err)) != 1:
             strange.append(f'not once: {wrong}')
     if result.status != 0 or strange or 'all refused' not in result.out:
@@ -363,18 +426,19 @@ def checked(command, check, *lines, status=0, **env):
         raise Wrong(f'expected {lines}: status {result.status}, {result.err[-1500:]!r}')
 
 
-def races():
+def races(protocol):
     def race(how, *lines):
-        checked([program('race'), how], 'race', *lines)
+        checked([program('race'), how], 'race', *lines, ROAM_PROTOCOL=protocol)
     race('racing', r'^roam: race: 0x[0-9a-f]+ \(the words \+ 0x38, of 262144 bytes from 0x[0-9a-f]+\) '
          'was written by node 0 since the barrier and by node 1 since the barrier, in intervals that '
-         'nothing orders$', '^roam: race: 1 found')
+         r'nothing orders; node 0 began to write this page at multi_race\+0x[0-9a-f]+.*, node 1 at '
+         r'multi_race\+0x[0-9a-f]+', '^roam: race: 1 found')
     race('locked', NO_RACE)
     race('neighbours', NO_RACE)
     race('stripes', NO_RACE)
 
 
-def races_named():
+def races_named(protocol):
     """The block by its place in the source, whichever node allocated it and when; each side's last lock;
     one line for all that is alike; counters that begin late change nothing."""
     block = r'\(checked\.C:\d+ \+ 0x[0-9a-f]+, of \d+ bytes from 0x[0-9a-f]+\)'
@@ -383,10 +447,11 @@ def races_named():
         rf'\(checked\.C:\d+ \+ 0, .* and by node 1 since it locked 0x[0-9a-f]+ {block}, in intervals'
     for env in ({}, {'ROAM_STATS_AFTER': '3'}):
         checked([program('checked'), 'races', '2'], 'race', line,
-                '^roam: race: 1 found, and [1-9][0-9]* like them$', **env)
+                '^roam: race: 1 found, and [1-9][0-9]* like them$', ROAM_PROTOCOL=protocol, **env)
     checked([program('checked'), 'races', '2'], 'race', line, 'found', status=9,
-            ROAM_CHECK_STATUS='9')
-    checked([program('checked'), 'shared', '2'], 'race', NO_RACE, ROAM_CHECK_STATUS='9')
+            ROAM_CHECK_STATUS='9', ROAM_PROTOCOL=protocol)
+    checked([program('checked'), 'shared', '2'], 'race', NO_RACE, ROAM_CHECK_STATUS='9',
+            ROAM_PROTOCOL=protocol)
 
 
 def statics():
@@ -397,7 +462,8 @@ def statics():
         return (fr'^roam: statics: view \(32 bytes\) {end}(turn_view, )?(look, )?work',
                 fr'^roam: statics: angle \(8 bytes\) {end}(main, )?(look, )?work|, work',
                 '^roam: statics: 2 found$')
-    for nodes, env in (2, {}), (3, {'ROAM_TRANSPORT': 'udp'}), (2, {'ROAM_PROTOCOL': KINDS['follows']}):
+    for nodes, env in (2, {}), (3, {'ROAM_TRANSPORT': 'udp'}), (2, {'ROAM_PROTOCOL': KINDS['follows']}), \
+            *((3, {'ROAM_PROTOCOL': name}) for name in ONE_HEAP):
         checked([program('checked'), 'statics', str(nodes)], 'statics', *lines(nodes), **env)
     checked(launched(3, '-H', 'localhost:3', program('checked'), 'statics', '3'), 'statics', *lines(3))
     checked([program('checked'), 'statics', '2'], 'race,statics', NO_RACE, *lines(2), status=3,
@@ -409,21 +475,40 @@ def statics():
 
 
 def races_unseen(protocol):
-    """A protocol that cannot check says so once, and runs as ever; beside one
-    that can, too."""
-    line = (f'^roam: warning: ROAM_CHECK=race finds nothing under {protocol}; take '
-            f'ROAM_PROTOCOL={those("checks_races")[0]}$')
-    env = {'ROAM_CHECK': 'race', 'ROAM_PROTOCOL': protocol}
-    expect([program('race'), 'locked'], err=line, out='ran', env=env)
-    expect([program('race'), 'racing'], out='ran', env={**env, 'ROAM_LOG': 'error'})
-    expect(launched(2, program('race'), 'locked'), err=line, out='ran', env=env)
+    """A protocol that cannot check refuses to, in one line; a region of it beside one that can runs."""
+    for check in ('race', 'sharing', 'pointers'):
+        start_fails({'ROAM_CHECK': f'statics,{check}', 'ROAM_PROTOCOL': protocol},
+                    unshown(check, protocol))
     checked([program('race'), 'locked', protocol], 'race', NO_RACE)
+
+
+def heap_apart(protocol):
+    """Red zones are not for models under which a node may not see them."""
+    start_fails({'ROAM_CHECK': 'heap', 'ROAM_PROTOCOL': protocol},
+                f'^roam: ROAM_CHECK=heap: under ROAM_PROTOCOL={protocol} a node may not see what lies '
+                f'around a block; take ROAM_PROTOCOL={DEFAULT}$')
+
+
+def heap_unharmed(protocol):
+    """A program whose blocks come and go is right with red zones, too, and they are whole at its end,
+    under every protocol that has the check, whether the nodes are forked or launched."""
+    for seed, more in ((1, []), (2, ['--roam', program('roam')])):
+        expect([program('random'), '--seed', str(seed), '--nodes', '3', *more], out='^right',
+               err='^roam: heap: none found$', env={'ROAM_CHECK': 'heap', 'ROAM_PROTOCOL': protocol})
 
 
 def race_free(kernel, size):
     """A program whose every sharing is ordered, on pages that have several writers."""
-    expect([program(kernel), '-p3', f'-n{size}', '-t'], out='verified ok', err=NO_RACE,
-           env={'ROAM_CHECK': 'race'})
+    for protocol in those('checks_races') if kernel == 'jump-sor' else [DEFAULT]:
+        expect([program(kernel), '-p3', f'-n{size}', '-t'], out='verified ok', err=NO_RACE,
+               env={'ROAM_CHECK': 'race', 'ROAM_PROTOCOL': protocol})
+
+
+def races_random(protocol):
+    """In a program whose every conflict is ordered there is none, and it is as right as unchecked."""
+    for seed in (1, 2):
+        expect([program('random'), '--seed', str(seed), '--nodes', '3'], out='^right', err=NO_RACE,
+               env={'ROAM_CHECK': 'race', 'ROAM_PROTOCOL': protocol})
 
 
 def stats_once(start):
@@ -544,11 +629,16 @@ def trouble_cases():
     yield ('sockets refused', refused_socket)
     yield ('pidfd_open refused', refused_pidfd)
     yield ('heap exhausted in a kernel', kernel_exhausts)
-    yield ('races', races)
-    yield ('races named', races_named)
+    for protocol in those('checks_races'):
+        yield (f'races under {protocol}', races, protocol)
+        yield (f'races named under {protocol}', races_named, protocol)
+        yield (f'no races in random programs under {protocol}', races_random, protocol)
     yield ('statics', statics)
-    for protocol in those(without=['checks_races']):
+    for protocol in those(without=['checks_races', 'one_heap']):
         yield (f'races under {protocol}', races_unseen, protocol)
+    for protocol in those():
+        apart = protocol in those(model='ScC')
+        yield (f'red zones under {protocol}', heap_apart if apart else heap_unharmed, protocol)
     for kernel, size in (('bk', 3000), ('lu', 150), ('me', 20000), ('mm', 70), ('rx', 3000),
                          ('sor', 90)):
         yield (f'no races in jump-{kernel}', race_free, f'jump-{kernel}', size)
@@ -908,6 +998,14 @@ def slip_cases():
                        'it went on'), {'ROAM_FAULT': engine}
     yield ('slip fork_alone', expect, [program('slips'), 'fork_alone'], 0,
            r'^roam: process \d+, a fork of node 0, has no shared heap, and touched it', 'it went on'), {}
+    for start in ('fork', 'run'):
+        for how, status, line, out in (
+                ('exits', 0, '', 'it went on'),
+                ('exits_first', 1, '^roam: node 0: the function of node 0 ended by pthread_exit, which '
+                                   'would end main', r'\A\Z')):
+            words = [program('slips'), how]
+            yield (f'slip {how}, {start}', expect, words if start == 'fork' else launched(2, *words),
+                   status, line, out), {}
     yield ('slip ignores an option', expect, [program('slips'), 'ignores'], 1,
            '^roam: ROAM_PROTOCOL=nope: unknown', r'\A\Z'), {'ROAM_PROTOCOL': 'nope'}
 
@@ -1098,13 +1196,143 @@ def round_cases():
                    [program('rounds'), how, str(nodes), '5'], '5 rounds right', env)
 
 
+def team(how, processes, threads, rounds=3):
+    return [program('team'), how, processes, threads, rounds]
+
+
+def not_divisible(how):
+    """An error of roam_create_all; of other calls, which have none for it, the end."""
+    expect(list(map(str, team(how, 6, 4))), 1,
+           r'^roam: 6 processes cannot be divided among nodes of 4 threads each \(ROAM_THREADS\)$',
+           env={'ROAM_THREADS': '4'})
+
+
+def team_stats(command, env):
+    """Each thread has counted what it did; their sums are the node's."""
+    with tempfile.TemporaryDirectory(prefix='roam-team-') as where:
+        path = os.path.join(where, 'stats.json')
+        right(command, '4 processes right', {**env, 'ROAM_STATS': path})
+        with open(path, encoding='utf-8') as file:
+            stats = json.load(file)
+    threads = stats['threads']
+    if [(each['node'], each['thread']) for each in threads] != [(0, 0), (0, 1), (1, 0), (1, 1)]:
+        raise Wrong(f'{threads}')
+    for node in range(2):
+        mine = [each for each in threads if each['node'] == node]
+        faults = stats['counters']['read_faults'][node] + stats['counters']['write_faults'][node]
+        if sum(each['locks'] for each in mine) != stats['counters']['lock_acquires'][node] or \
+                not 0 < sum(each['faults'] for each in mine) <= faults:
+            raise Wrong(f'{mine}, {stats["counters"]}')
+
+
+ASKS_FOR_TWO = r'^roam: the program asks for 2 nodes, the launcher started 1$'
+
+
+NODES = '/sys/devices/system/node'
+OWN_MOUNTS = ['unshare', '--mount', '--propagation', 'private']
+
+
+def two_domains():
+    """--threads auto with two NUMA domains: a node of each, bound to its processors."""
+    cpus = sorted(os.sched_getaffinity(0))
+    halves = cpus[:len(cpus) // 2], cpus[len(cpus) // 2:]
+    with tempfile.TemporaryDirectory() as place:
+        with open(f'{place}/online', 'w', encoding='ascii') as file:
+            file.write('0-1\n')
+        for number, half in enumerate(halves):
+            os.mkdir(f'{place}/node{number}')
+            with open(f'{place}/node{number}/cpulist', 'w', encoding='ascii') as file:
+                file.write(','.join(map(str, half)) + '\n')
+        result = run([*OWN_MOUNTS, 'sh', '-c', 'mount --bind "$1" "$2" && shift 2 && exec "$@"', 'sh', place, NODES,
+                      *with_option(2, ['--threads', 'auto', '--report-bindings'],
+                                   *map(str, team('all', len(cpus), len(halves[0]), 1)))], env={})
+    said = re.findall(r'^roam: node (\d) .*: CPUs ([\d,-]+)$', result.err, re.MULTILINE)
+    if result.status != 0 or f'{len(cpus)} processes right' not in result.out or \
+            [sorted(spread(text)) for _, text in sorted(said)] != list(map(list, halves)):
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
+
+
+def spread(text):
+    """The numbers of 0,2-4."""
+    for part in text.split(','):
+        first, _, last = part.partition('-')
+        yield from range(int(first), int(last or first) + 1)
+
+
+def domain_cases():
+    """Where mounts may be made, and the processors are an even number."""
+    if os.geteuid() == 0 and len(os.sched_getaffinity(0)) % 2 == 0 and \
+            subprocess.run([*OWN_MOUNTS, 'true'], check=False, stderr=subprocess.DEVNULL).returncode == 0:
+        yield ('two NUMA domains', two_domains)
+
+
+def team_cases():
+    """Nodes of several threads."""
+    yield from domain_cases()
+    for text, env in matrix([0, 1]):
+        for how, processes, threads in (('all', 4, 2), ('loop', 6, 3), ('loop', 4, 4), ('unequal', 6, 2)):
+            yield (f'team {how} {processes} / {threads} {text}', right,
+                   list(map(str, team(how, processes, threads))), f'{processes} processes right',
+                   {**env, 'ROAM_THREADS': str(threads)})
+    for text, env in (('near', {}), ('far', {'ROAM_ONESIDED': '0'}), ('udp', {'ROAM_TRANSPORT': 'udp'}),
+                      ('encrypted', {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})):
+        for how in ('all', 'loop', 'unequal'):
+            yield (f'team {how} launched {text}', right,
+                   with_option(3, ['--threads', '2'], *map(str, team(how, 6, 2, 1))),
+                   '6 processes right', env)
+    for text, env in (('near', {}), ('udp', {'ROAM_TRANSPORT': 'udp'})):
+        yield (f'counters of threads {text}', team_stats, list(map(str, team('all', 4, 2, 1))),
+               {**env, 'ROAM_THREADS': '2'})
+        yield (f'counters of threads {text}, launched', team_stats,
+               with_option(2, ['--threads', '2'], *map(str, team('all', 4, 2, 1))), env)
+    yield ('counters of threads, hosts', team_stats,
+           with_option(2, ['-H', 'localhost:1,localhost:1', '--threads', '2'],
+                       *map(str, team('all', 4, 2, 1))), {})
+    yield ('team of 16 x 4', right, list(map(str, team('all', 64, 4, 1))), '64 processes right',
+           {'ROAM_THREADS': '4'})
+    for how in ('all', 'loop'):
+        yield f'team, not divisible, {how}', not_divisible, how
+    for how, status, err in (
+            ('early', 1, r'^roam: node \d+: no thread of the job can go on; '),
+            ('killed', 139, r'^roam: node 1 \(pid \d+\) was killed by signal 11 '),
+            ('leave', 3, r'^roam: node 1 \(pid \d+\) exited with status 3')):
+        yield (f'team, {how}', expect_env, list(map(str, team(how, 4, 2, 1))), status, err, '',
+               {'ROAM_THREADS': '2'})
+        yield (f'team, {how}, launched', expect,
+               with_option(2, ['--threads', '2'], *map(str, team(how, 4, 2, 1))), status, err, '')
+    for how in ('all', 'loop'):
+        yield (f'team of one node, {how}', right, list(map(str, team(how, 2, 2))), '2 processes right',
+               {'ROAM_THREADS': '2'})
+        yield (f'team of one launched node, {how}', right,
+               with_option(1, ['--threads', '2'], *map(str, team(how, 2, 2, 1))), '2 processes right', {})
+        yield (f'team of two, one node launched, {how}', expect,
+               with_option(1, ['--threads', '2'], *map(str, team(how, 4, 2, 1))), 1,
+               ASKS_FOR_TWO, '')
+    yield ('team of three, two threads, one node launched', expect,
+           with_option(1, ['--threads', '2'], *map(str, team('loop', 3, 2, 1))), 1, ASKS_FOR_TWO, '')
+    yield ('team of two, three threads, one node launched', expect,
+           with_option(1, ['--threads', '3'], *map(str, team('loop', 2, 2, 1))), 1,
+           r'^roam: 2 processes cannot be divided among nodes of 3 threads each \(ROAM_THREADS\)$', '')
+    yield ('threads without effect', expect, with_option(2, ['--threads', '2'], program('hello')), 0,
+           '^roam: ROAM_THREADS=2 had no effect: the program has not called CREATE$', 'the sum of')
+    for value in ('0', '257', 'all', '-1'):
+        yield (f'ROAM_THREADS={value}', expect_env, [program('hello')], 1,
+               f'^roam: ROAM_THREADS={value}: must be auto or a number from 1 to 256$', '',
+               {'ROAM_THREADS': value})
+        yield (f'--threads {value}', expect, with_option(2, ['--threads', value], program('hello')), 2,
+               '^roam: run: --threads ', '')
+    yield ('team, roam_thread_init', expect_env, list(map(str, team('init', 4, 2, 1))), 0,
+           r'^roam: node 1: roam_thread_init: the threads of this job are fixed \(ROAM_THREADS=2\)$',
+           '4 processes right', {'ROAM_THREADS': '2'})
+
+
 def heap_cases():
     for text, env in matrix([0, 1]):
         for nodes, start, heap in ((3, 'fork', 33), (4, 'run', 48)):
             bytes_ = (heap << 20) + (PAGE if heap == 33 else 0)
             yield (f'heap of {heap} MiB {start} {nodes} {text}', right,
                    started(start, 'heap', start, nodes, bytes_), 'one heap',
-                   {**env, 'ROAM_HEAP': str(bytes_)})
+                   {**env, 'ROAM_HEAP': str(bytes_), 'ROAM_LOG': 'error'})  # it frees what is no block
 
 
 def lock_cases():
@@ -1116,6 +1344,20 @@ def lock_cases():
                        started('fork', 'locks', 'fork', 2, 100000), '100000 locks right',
                        {**env, 'ROAM_ONESIDED': onesided})
     yield ('locks run 3', right, started('run', 'locks', 'run', 3, 450000), '450000 locks right', {})
+    for processes, threads in ((4, 4), (4, 2)):
+        yield (f'locks fork {processes} / {threads} threads', right,
+               started('fork', 'locks', 'fork', processes, 100000), '100000 locks right',
+               {'ROAM_THREADS': str(threads)})
+
+
+def soon_cases():
+    """Calls that give up, where a lock goes by its record and by messages."""
+    for text, env in matrix([0, 1]):
+        yield (f'soon fork 3 {text}', right, started('fork', 'soon', 'fork', 3, 200), 'in time', env)
+    for start, env in (('run', {'ROAM_TRANSPORT': 'udp'}), ('run', {'ROAM_ONESIDED': '0'}),
+                       ('fork', {'ROAM_THREADS': '2'}), *(('fork', {'ROAM_PROTOCOL': one}) for one in ONE_HEAP),
+                       ('fork', {'ROAM_TRANSPORT': 'udp', 'ROAM_THREADS': '2'})):
+        yield (f'soon {start} 4 {env}', right, started(start, 'soon', start, 4, 200), 'in time', env)
 
 
 def past_cases(protocols, seeds):
@@ -1136,6 +1378,7 @@ GROUPS = {
     'past_more': lambda: list(past_cases(
         [KINDS[kind] for kind in ('one writer', 'twins', 'follows')], [1, 2])),
     'regions': lambda: list(regions_cases()),
+    'one_heap': lambda: list(one_heap_cases()),
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),
     'start': lambda: list(start_cases()),
@@ -1143,9 +1386,11 @@ GROUPS = {
     'limits': lambda: list(limit_cases()),
     'threads': lambda: list(thread_cases()),
     'rounds': lambda: list(round_cases()),
+    'team': lambda: list(team_cases()),
     'stacks': lambda: list(stack_cases()),
     'heap': lambda: list(heap_cases()),
     'locks': lambda: list(lock_cases()),
+    'soon': lambda: list(soon_cases()),
     'deaths_more': lambda: list(more_death_cases()),
 }
 

@@ -1,7 +1,8 @@
 /*
  * Slips that are told in one line each, for run.py.
  * slips HOW: twice, unregistered (threads), fork, fork_alone (a child touches the heap), ignores
- * (that nothing was allocated).
+ * (that nothing was allocated), exits, exits_first (the function ends by pthread_exit, which is no
+ * slip of nodes above 0).
  */
 #include <pthread.h>
 #include <signal.h>
@@ -46,6 +47,8 @@ static void node_main(void)
 	if (strcmp(how, "fork") == 0 && roam_node() == 1)
 		fork_touches();
 	must(roam_barrier_all()); /* no thread more or less is counted */
+	if (strcmp(how, roam_node() == 0 ? "exits_first" : "exits") == 0)
+		pthread_exit(NULL);
 }
 
 int main(int argc, char **argv)

@@ -8,7 +8,7 @@ rest, and runs what caught it last time, the program and seed that caught.txt na
 that.  A mutant that this does not catch any more, one that is not in the list, and each with --search is looked for: seed
 after seed of random programs (tests/sim; each file says what it looks at) until one fails, by a wrong value, a count, an
 invariant or a hang: those of PAGES, or, if it changes the layers below the messages, of LAYERS; if it changes PastSet or its
-name begins with past_, of PAST; those with several protocols at a time if its name begins with region_; litmus_test if it
+name begins with past_, of PAST; those with several protocols at a time if its name begins with region_, with teams for team_; litmus_test if it
 begins with litmus_.  A mutant that survives all seeds fails this test: then "0 wrong answers" proves nothing about the rule
 that the mutant names.
 
@@ -52,7 +52,8 @@ PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_t
 # ... of what is asked of peers by message, in worlds of several hosts, ...
 FAR = [["far_test"], ["provisional_test"], ["packed_test"], ["sim_test"], ["share_test"], ["taken_test"], ["update_test"], ["rows_test"]]
 # ... and of those whose name says so.
-NAMED = {"far_": FAR, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]], "litmus_": [["litmus_test"]], "past_": PAST}
+NAMED = {"far_": FAR, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
+         "team_": [["sim_test", "--teams"]], "litmus_": [["litmus_test"]], "past_": PAST}
 
 PROGRAMS = sorted({words[0] for words in PAGES + LAYERS + SILENCE + PAST + FAR} | {"litmus_test"})
 

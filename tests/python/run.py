@@ -60,10 +60,10 @@ class Wrong(Exception):
 def interpreter():
     """This Python, or Debian's: one that has what tools/setup installs."""
     for python in (sys.executable, '/usr/bin/python3'):
-        if subprocess.run([python, '-c', 'import setuptools, wheel, pip, cffi, matplotlib'], check=False,
+        if subprocess.run([python, '-c', 'import setuptools, wheel, pip, cffi, matplotlib, numpy'], check=False,
                           stderr=subprocess.DEVNULL).returncode == 0:
             return python
-    sys.exit('FAILED: no Python with cffi, matplotlib, pip, setuptools, wheel: run tools/setup test')
+    sys.exit('FAILED: no Python with cffi, matplotlib, numpy, pip, setuptools, wheel: run tools/setup test')
 
 
 class Package:
@@ -120,6 +120,25 @@ class Package:
             said = self.python(nodes, program, **env)
             if said.count('ended in order') != nodes or said.count('\n') != nodes:
                 raise Wrong(said)
+
+    def check_arrays(self):
+        """Arrays and locks under each model, on nodes of one host and as of several."""
+        program = os.path.join(self.source, 'tests', 'python', 'arrays.py')
+        for nodes, env in ((1, {}), (3, {}), (2, {'ROAM_TRANSPORT': 'udp'}),
+                           (2, {'ROAM_FAULT': 'sigsegv'}),
+                           (3, {'ROAM_PROTOCOL': self.protocol(model='ScC')}),
+                           (2, {'ROAM_PROTOCOL': self.protocol(model='SC')})):
+            said = self.python(nodes, program, **env)
+            if 'arrays right\n' not in said or said.count('\n') > 2:
+                raise Wrong(f'{nodes} {env}: {said}')
+
+    def check_heat(self):
+        """The example, whose sum the number of nodes may change in its last digits only."""
+        heat = os.path.join(self.source, 'apps', 'heap', 'heat.py')
+        for nodes in (1, 2, 3):
+            said = self.python(nodes, heat, '120', '30')
+            if 'heat 30334.772 after 30 steps\n' not in said:
+                raise Wrong(f'{nodes}: {said}')
 
     def check_signals(self):
         # Several times: the program once ended, in one run of 50, while the package's thread was in C.

@@ -36,7 +36,14 @@ def cases():
                    [harness.program('tree_threads'), str(nodes)], env)
             yield (f'a tree and threads, {nodes} nodes run, {turn}', right,
                    launched(nodes, 'tree_threads'), env)
+    for env in ({}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_FAULT': 'sigsegv'}):
+        for nodes in (2, 3, 4):
+            words = ' '.join(f'{key}={value}' for key, value in env.items())
+            yield (f'bands of {nodes} nodes {words}', right, [harness.program('bands'), str(nodes)], env)
     for protocol in harness.protocols():
+        for nodes, env in ((2, {}), (3, {'ROAM_ALLOC': 'own'})):
+            yield (f'memory freed before all synchronise, {nodes} nodes, {protocol}', right,
+                   launched(nodes, 'early_reuse'), {'ROAM_PROTOCOL': protocol, **env})
         yield (f'a cache of one page, {protocol}', right, [harness.program('evicts')],
                {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': '1'})
         for pages in ('0', '1', '4'):

@@ -105,7 +105,7 @@ static void job_node(struct job *job, const struct roam_protocol *protocol, unsi
 		.extensions = extensions,
 	};
 
-	roami_real_init(real, NODES, 20, job->seed % 2 == 0 ? job->seed : 0);
+	roami_real_init(real, NODES, 1, 20, job->seed % 2 == 0 ? job->seed : 0);
 	real->on_fail = on_fail;
 	must(roami_node_open(&job->nodes[me], &params) == ROAM_OK, "a node does not open");
 }

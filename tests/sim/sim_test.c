@@ -105,6 +105,7 @@ static struct random_program *sim_program(const struct world_config *config, uin
 	struct random_params params = {.seed = config->seed,
 				       .nodes = config->nodes,
 				       .allocates = true,
+				       .teams = config->teams,
 				       .scoped = config->protocol->model == ROAM_MODEL_SCC};
 	struct rng rng = {config->seed + 99};
 
@@ -162,6 +163,8 @@ static bool sim_one(const struct seed_options *options, const struct roam_protoc
 	world_draw(&config, seed, protocol);
 	if (options->nodes != 0)
 		world_nodes(&config, options->nodes);
+	if (options->teams)
+		world_teams(&config);
 	if (options->lossy)
 		world_lossy(&config);
 	if (options->mixed)
@@ -201,7 +204,8 @@ static bool sim_done(const struct roam_protocol *protocol, uint64_t seeds, uint6
 		ROAMI_STAT_fetches_ahead, ROAMI_STAT_claims,          ROAMI_STAT_twins,
 		ROAMI_STAT_diffs,         ROAMI_STAT_invalidations,   ROAMI_STAT_evictions,
 		ROAMI_STAT_home_writes,   ROAMI_STAT_lock_remote,     ROAMI_STAT_messages_sent,
-		ROAMI_STAT_hot_pages,     ROAMI_STAT_messages_queued,
+		ROAMI_STAT_hot_pages,     ROAMI_STAT_refreshes,
+		ROAMI_STAT_messages_queued,
 		ROAMI_STAT_datagrams_sent, ROAMI_STAT_datagrams_resent,
 		ROAMI_STAT_datagrams_repeated, ROAMI_STAT_datagrams_early,
 		ROAMI_STAT_datagrams_refused, ROAMI_STAT_acks_sent,

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/layers.h"
+#include "base/thread.h"
 #include "fault/soft.h"
 #include "link/seal.h"
 #include "page/page.h"
@@ -23,6 +24,7 @@
 #include "run/open.h"
 #include "run/wait.h"
 #include "seed_options.h"
+#include "sync/sync.h"
 #include "world.h"
 
 #define NODES_MAX   8u
@@ -137,6 +139,9 @@ static void *job_main(void *arg)
 				 .fail = job_fail};
 	struct job_thread *thread = arg;
 
+	if (thread->job->options.threads > 1)
+		roami_thread_self(thread->member.node)->mate =
+			thread->number % (unsigned)thread->job->options.threads;
 	random_node_ops(&ops);
 	random_run(thread->job->program, thread->number, &ops, thread,
 		   &thread->job->places, &thread->job->logs[thread->number]);
@@ -165,7 +170,17 @@ static void job_mix(struct job *job, const struct roam_protocol *own, struct rng
 {
 	job->region_count = 2;
 	job->regions[0] = world_beside(own, job->seed);
-	job->regions[1] = world_beside(own, rng_below(rng, world_protocols()));
+	job->regions[1] = world_beside(own, rng_below(rng, world_others()));
+}
+
+/* As many threads at each node, as under ROAM_THREADS. */
+static void job_teams(struct job *job, struct random_params *params, struct rng *rng)
+{
+	job->options.threads = rng_range(rng, 2, 3);
+	params->teams = true;
+	params->threads = job->nodes * (unsigned)job->options.threads;
+	for (unsigned i = 0; i < params->threads; i++)
+		params->node_of[i] = (uint8_t)(i / job->options.threads);
 }
 
 static void job_draw(struct job *job, const struct seed_options *options,
@@ -201,6 +216,8 @@ static void job_draw(struct job *job, const struct seed_options *options,
 	job->options.erc = rng_one_in(&rng, 2) ? ROAMI_ERC_UPDATE : ROAMI_ERC_INVALIDATE;
 	job->options.ivy = rng_one_in(&rng, 2) ? ROAMI_IVY_FIXED : ROAMI_IVY_DYNAMIC;
 	job->options.mirage_delta = rng_one_in(&rng, 2) ? rng_below(&rng, 200) : 0;
+	if (options->teams)
+		job_teams(job, params, &rng);
 	if (options->lossy)
 		job_lossy(job, &rng);
 	if (options->mixed)
@@ -269,7 +286,8 @@ static void job_node_open(struct job *job, const struct roam_protocol *protocol,
 
 	if (job->joined)
 		job_join(job, me, &params, by, peers);
-	roami_real_init(real, job->nodes, 20, job->chaos ? job->seed : 0);
+	roami_real_init(real, job->nodes, (unsigned)job->options.threads, 20,
+			job->chaos ? job->seed : 0);
 	real->on_fail = job_on_fail;
 	err = roami_node_open(&job->opened[me], &params);
 	if (err != ROAM_OK) {
@@ -323,7 +341,8 @@ static void job_open(struct job *job, const struct roam_protocol *protocol,
 	for (unsigned i = 0; i < params->threads; i++)
 		atomic_fetch_add(&job->opened[params->node_of[i]]->self->ctl->threads, 1);
 	for (unsigned i = 0; i < job->nodes; i++)
-		if (roami_service_start(job->opened[i]) != ROAM_OK)
+		if (roami_team_set(job->opened[i], (unsigned)job->options.threads) != ROAM_OK ||
+		    roami_service_start(job->opened[i]) != ROAM_OK)
 			abort();
 }
 

@@ -140,7 +140,8 @@ static bool update_eager(const struct roam_protocol *protocol, uint64_t seed)
 static bool update_about(const struct roam_protocol *protocol)
 {
 	return protocol->diff_logs ||
-	       (protocol->writes == ROAM_WRITES_DIFF && protocol->acquire == NULL);
+	       (protocol->writes == ROAM_WRITES_DIFF && protocol->acquire == NULL &&
+		!protocol->one_heap);
 }
 
 static bool update_one(const struct seed_options *options, const struct roam_protocol *protocol,

@@ -13,7 +13,7 @@ import stat
 import subprocess
 import time
 
-from comparing import (APPS, BOTH, COMPARE_PY, ONE, OTHER, ROAM, DIFF_LOGS, check, check_html,
+from comparing import (APPS, BOTH, COMPARE_PY, FLOOR, ONE, OTHER, ROAM, DIFF_LOGS, check, check_html,
                        check_svg, compare, refused, run_cases)
 
 PROTOCOLS = [ONE, OTHER]
@@ -21,7 +21,7 @@ KERNEL = os.path.join(APPS, 'jump-me')
 TIMES = {'median', 'least', 'most'}
 ROW = {'protocol': str, 'nodes': int, 'runs': int, 'verified': bool, 'checked_by': str, 'error': (str, type(None)),
        'total_us': dict, 'region_us': dict, 'wall_us': dict, 'after_us': type(None), 'threads_us': (int, float),
-       'speed': float, 'faults': (int, float), 'fetches': (int, float), 'diffs': (int, float),
+       'speed': float, 'over_floor': type(None), 'faults': (int, float), 'fetches': (int, float), 'diffs': (int, float),
        'messages': (int, float), 'bytes': (int, float), 'home_moves': (int, float, type(None)),
        'counters': dict, 'spread': dict, 'notes': list}
 HEAD = {'format', 'roam', 'when', 'machine', 'program', 'arguments', 'engine', 'variables',
@@ -116,17 +116,39 @@ def real_comparison(place):
     check(ONE in check_html(files['html'], 4), 'no table')
 
 
+def floor(place):
+    """Where all nodes have one heap nothing is brought, and the others are compared with that; it is
+    first of all, and no column if it is not among those asked for (real_comparison)."""
+    path = os.path.join(place, 'it.json')
+    out = compare('--protocols', f'{ONE},{FLOOR}', '--nodes', '2,3', '--repeat', '1', '--json', path,
+                  '--', KERNEL, '-n50000')
+    with open(path, encoding='utf-8') as file:
+        rows = {(row['protocol'], row['nodes']): row for row in json.load(file)['rows']}
+    heading = out.splitlines()[2].split()
+    check(heading.count('floor') == 1 and f'of {FLOOR},' in ' '.join(out.split()).split('floor: ')[1], out)
+    for (name, nodes), row in rows.items():
+        least = rows[FLOOR, nodes]['total_us']['median']
+        check(abs(row['over_floor'] * least / row['total_us']['median'] - 1) < 1e-6, f'{row}')
+        check(re.search(rf'^{name} +{nodes} .* {row["over_floor"]:.2f}x ', out, re.M), out)
+        check((name == FLOOR) == (row['faults'] == row['fetches'] == row['diffs'] == 0), f'{row}')
+    check(len(rows) == 4, out)
+
+
 def bytes_once(_):
     """A page that comes by message is counted as sent, one that is copied as fetched: not both."""
     for onesided in ('0', '1'):
         out = compare('--nodes', '2', '--repeat', '1', '--json', '-', '--verify', '-t', KERNEL,
                       '-n50000', '-f', env={'ROAM_ONESIDED': onesided})
         result = json.loads(out)
+        check(result['rows'][0]['protocol'] == FLOOR, 'the floor is not the first')
         check(result['variables'] == {'ROAM_ONESIDED': onesided}, f'{result["variables"]}')
         for row in result['rows']:
             pages = 4096 * row['counters']['fetches']
             fetched, sent = row['counters']['bytes_fetched'], row['counters']['bytes_sent']
             told = f'{row["protocol"]}: {pages} bytes of pages, {fetched} fetched, {sent} sent'
+            if row['protocol'] == FLOOR:
+                check(pages == fetched == 0, told)
+                continue
             check(pages > 0 and fetched + sent >= pages, told)
             # By messages; or else either way, but not both.  What the creator had put into a page
             # comes to the node that claims it, whichever is first, and is no fetch.
@@ -317,6 +339,6 @@ def without_matplotlib(place):
 
 
 if __name__ == '__main__':
-    run_cases(real_comparison, bytes_once, after_barriers, launched, numbers, one_row_wrong, bad_runs, silent,
+    run_cases(real_comparison, floor, bytes_once, after_barriers, launched, numbers, one_row_wrong, bad_runs, silent,
               real_hang,
               interrupted, places_of_nodes, bad_arguments, without_matplotlib)

@@ -16,6 +16,8 @@ ONE = DECLARED['default']
 OTHER = next(each['name'] for each in DECLARED['protocols'] if each['name'] != ONE)
 DIFF_LOGS = next(each['name'] for each in DECLARED['protocols'] if 'diff_logs' in each['properties'])
 BOTH = f'{ONE},{OTHER}'
+# What the others are compared with.
+FLOOR = next(each['name'] for each in DECLARED['protocols'] if 'one_heap' in each['properties'])
 
 
 class Wrong(Exception):

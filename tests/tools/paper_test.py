@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`roam compare --paper`: what it shows is what the runs cost, beside what the paper says; the
-orders follow from the numbers; protocols that are missing are named; bad options are refused.
+orders follow from the numbers; parts of the time add up to the whole, or it says that they do not;
+protocols that are missing are named; bad options are refused.
 
 usage: paper_test.py ROAM APPS COMPARE_PY
 """
@@ -42,6 +43,27 @@ echo "jump-me: n 1 p 4 total_us 2000000 region_us 1000 verified ${verdict:-ok}"
 '''
 BYTES = {'jiajia1_jump_me': '2000000', 'jump_jump_me': '1000000', 'jiajia2_jump_me': '2000000',
          'jiajia1_jump_rx': '1000000', 'jump_jump_rx': '500000', 'jiajia2_jump_rx': '2000000'}
+
+SPLASH = ['barnes', 'fft', 'lu', 'ocean', 'radix', 'water-nsquared', 'water-spatial']
+PARTS = ('compute', 'page', 'lock', 'barrier', 'overhead', 'handler')
+# "fft -p2 -m 10 -t": with the check 7 pages are touched, without it all else counts.  COMPUTE: the
+# parts overlap.
+FAKE_SPLASH = '''#!/bin/sh
+echo "$* ${ROAM_STATS_AFTER:-0}" >>"$0.arguments"
+claims=100 verdict=off
+case $* in *-t) claims=3 verdict=${VERDICT:-ok} ;; esac
+cat >"$ROAM_STATS" <<end
+{"nodes": 2, "protocol": "$ROAM_PROTOCOL", "counters": {
+ "claims": [$claims, 4], "messages_sent": [6, 4], "messages_under_64": [5, 0], "messages_under_128": [0, 1],
+ "messages_under_256": [0, 1], "messages_under_512": [0, 1], "messages_under_1k": [0, 0],
+ "messages_under_2k": [0, 0], "messages_under_4k": [0, 0], "messages_from_4k": [1, 1], "diffs": [2, 2], "diff_bytes": [30, 10],
+ "barriers_before": [${ROAM_STATS_AFTER:-0}, ${ROAM_STATS_AFTER:-0}]},
+ "time_ms": {"wall": [100, 100], "compute": [${COMPUTE:-40}, 50], "page": [30, 10], "lock": [10, 10],
+ "barrier": [10, 20], "overhead": [10, 10], "protect": [5, 5], "handler": [20, 30], "page_handlers": [10, 0],
+ "lock_handlers": [0, 0], "barrier_handlers": [0, 10], "overhead_handlers": [0, 0]}}
+end
+echo "fft: n 1 p 2 total_us 2000 region_us 1000 verified $verdict"
+'''
 
 
 def executable(path, text):
@@ -145,6 +167,69 @@ def real_kernels(place):
     check('jump-lu' in check_html(files['html'], count), 'no table')
 
 
+def splash(place, *options, **how):
+    """Output of `--paper hlrc` with a fake fft in a fake build."""
+    roam = os.path.join(place, 'roam')
+    executable(roam, FAKE_ROAM)
+    executable(os.path.join(place, 'fft'), FAKE_SPLASH)
+    return compare('--paper', 'hlrc', '--apps', place, '--kernels', 'fft', '--nodes', '2', '--sizes',
+                   'small', '--repeat', '2', *options, tool=('python3', '-B', COMPARE_PY, '--roam', roam),
+                   env={'PROTOCOLS': 'hlrc ivy', **how.pop('env', {})}, **how)
+
+
+def parts(place):
+    """Handlers come off the waits in which they ran; the checked run counts only pages touched."""
+    out = splash(place)
+    # Of 200 ms, and 30 in handlers that no waiting thread ran.
+    check(re.search(r'^fft +-m 10 +hlrc +2 +0\.230 +39\.1 +13\.0 +8\.7 +8\.7 +8\.7 +21\.7  yes$', out,
+                    re.MULTILINE), out)
+    check(re.search(r'^fft +-m 10 +hlrc +2 +10 +50\.0 +10\.0 +10\.0 +10\.0 +0\.0 +0\.0 +0\.0 +20\.0 +70\.0 '
+                    r'+0\.0 +4 +10$', out, re.MULTILINE), out)
+    check(re.search(r'^the paper +HLRC +8 +- +- +significant .* <= 5  figure 2$', out, re.MULTILINE) and
+          'FFT, 2048x2048, 86 s sequential, 196 MB shared (table 1), speedup 5.8' in out and
+          'add up to the whole in every row' in out and '1 of 1 verified' in out, out)
+    with open(os.path.join(place, 'fft.arguments'), encoding='utf-8') as file:
+        check(file.read() == '-p2 -m 10 -t 0\n-p2 -m 10 2\n-p2 -m 10 2\n', 'other runs')
+    row = json.loads(splash(place, '--json', '-'))['rows'][0]
+    check(row['pages_touched'] == 7 and row['verified'] and row['runs'] == 2 and
+          row['paper']['shared_MB'] == 196 and row['small_percent'] == 70, f'{row}')
+    out = splash(place, env={'COMPUTE': '60'})
+    check('fft -m 10: hlrc on 2: the parts of its time are 108.7 % of the whole' in out and
+          'add up' not in out, out)
+    out = splash(place, status=1, env={'VERDICT': 'FAILED'},
+                 err='^roam: compare: fft -m 10: hlrc on 2: wrong result$')
+    check('0 of 1 verified' in out, out)
+
+
+def real_splash(place):
+    """All seven: parts and classes add up, to what the counters say."""
+    files = {kind: os.path.join(place, f'it.{kind}') for kind in ('json', 'csv', 'svg', 'html')}
+    out = compare('--paper', 'hlrc', '--sizes', 'small', '--nodes', '2', '--repeat', '1',
+                  *(word for kind, path in files.items() for word in (f'--{kind}', path)),
+                  err=r'^\[7/7\] water-spatial -n 64: hlrc on 2$')
+    check('7 of 7 verified' in out and 'add up to the whole in every row' in out, out)
+    with open(files['json'], encoding='utf-8') as file:
+        rows = json.load(file)['rows']
+    check([row['program'] for row in rows] == SPLASH, 'other rows')
+    for row in rows:
+        check(abs(sum(row['breakdown'][f'{part}_percent'] for part in PARTS) - 100) < 0.5,
+              f'{row["program"]}: {row["breakdown"]}')
+        # One handler in eight is timed: on a busy machine it may stand for all of a short wait.
+        check(all(row['breakdown'][f'{part}_percent'] >= 0 for part in PARTS) and
+              row['breakdown']['page_percent'] + row['breakdown']['handler_percent'] > 0,
+              f'{row["program"]}: {row["breakdown"]}')
+        check(abs(sum(row['message_sizes'].values()) - 100) < 1e-6 and row['pages_touched'] > 0,
+              f'{row["program"]}: {row["message_sizes"]}')
+        counters = row['counters']
+        check(0 < counters['messages_from_4k'] * 4096 <= counters['bytes_sent'],
+              f'{row["program"]}: {counters}')
+    with open(files['csv'], encoding='utf-8') as file:
+        head = file.readline()
+    check('breakdown.handler_percent' in head and 'paper.shared_MB' in head, head)
+    check(check_svg(files['svg'], ['axes_', 'legend_']) >= 7, 'too few panels')
+    check('Barnes-Spatial, 262144 bodies' in check_html(files['html'], 7), 'nothing of the paper')
+
+
 def bad_options(place):
     def wrong(status, err, *options):
         refused(status, err, '--paper', 'jump', '--protocols', 'hlrc', *options)
@@ -159,9 +244,11 @@ def bad_options(place):
     for pages in ('0', 'x', '-1', '4294967296'):
         wrong(2, '--cache-pages', '--cache-pages', pages)
     refused(2, '--paper', '--paper', 'nosuch')
+    refused(2, '--placed: not with --paper hlrc', '--paper', 'hlrc', '--placed')
+    refused(2, 'no program "mm" here; known: barnes, fft', '--paper', 'hlrc', '--kernels', 'fft,mm')
     for option in (['--kernels', 'me'], ['--sizes', 'small'], ['--placed'], ['--apps', place]):
         refused(2, f'{option[0]}: not with a program', *option, os.path.join(APPS, 'jump-me'))
 
 
 if __name__ == '__main__':
-    run_cases(numbers, orders, missing, real_kernels, bad_options)
+    run_cases(numbers, orders, missing, parts, real_kernels, real_splash, bad_options)

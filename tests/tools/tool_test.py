@@ -109,6 +109,8 @@ def test_completion():
     assert 'stream' in completed(script, 'roam', 'bench', '')
     assert '--after-barriers' in completed(script, 'roam', 'compare', '--a')
     assert 'uffd' in completed(script, 'roam', 'compare', '--engine', '')
+    papers = re.findall(r'^  --paper (\w+)', run(ROAM, 'compare', '--help').stdout, re.MULTILINE)
+    assert completed(script, 'roam', 'compare', '--paper', '') == set(papers) != set()
     shown = run(ROAM, 'info', 'options').stdout
     names = re.findall(r'^  (ROAM_\w+)', shown, re.MULTILINE)
     before = ['roam', 'run', '-n', '2', 'env']

@@ -132,7 +132,7 @@ static enum roam_err node_open(struct job *job, unsigned me)
 		.extensions = extensions,
 	};
 
-	roami_real_init(&job->reals[me], NODES, 20, 0);
+	roami_real_init(&job->reals[me], NODES, 1, 20, 0);
 	job->reals[me].on_fail = job_failed;
 	return roami_node_open(&job->nodes[me], &params);
 }

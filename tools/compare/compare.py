@@ -1,10 +1,12 @@
 """Runs a program under each protocol, verifies each result, and shows what it cost.
 
 usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
-       roam compare [OPTION]... --paper jump
+       roam compare [OPTION]... --paper jump|hlrc
        roam compare tuples [OPTION]...
 
-  --protocols LIST  protocols, separated by commas (all that `roam info protocols` lists)
+  --protocols LIST  protocols, separated by commas (all that `roam info protocols` lists); with
+                    direct among them, the floor, a column says how many times as long the others
+                    take
   --nodes LIST      numbers of nodes, separated by commas (2,4)
   --repeat N        runs of each combination; the median is shown (3)
   --engine NAME     the fault engine, one of `roam info engines` (auto)
@@ -33,14 +35,18 @@ usage: roam compare [OPTION]... [--] PROGRAM [ARGUMENT]...
   --paper jump      the six kernels of the JUMP paper under jiajia1, jump and jiajia2, on 4, 8 and 16
                     nodes, 5 runs of each, beside the times of its table 2; pages and diffs go by
                     messages (ROAM_ONESIDED=0); a run may take 600 s
-  --sizes WHICH     of the paper: all, largest or small (all)
-  --placed          each process writes its part of the input (the first writes all of it)
+  --paper hlrc      the SPLASH-2 programs of the paper on HLRC over VIA under hlrc, on 2 and 4 nodes, 3
+                    runs of each: parts of the time, sizes of messages and pages touched, beside its
+                    tables 1 and 5 and what it says of figures 2 and 3; by messages, too
+  --sizes WHICH     of the paper: all, largest or small (jump: all, hlrc: largest)
+  --placed          of jump: each process writes its part of the input (the first writes all of it)
 
   tuples            computations, each by tuples of PastSet, by its X-functions, and by shared
                     pages under one protocol (hlrc), on 1, 2, 4, 8, 16 and 32 nodes
 
-  --kernels LIST    of the paper: some of mm, me, rx, lu, bk, sor; of tuples: some of sum, pi, sor,
-                    tsp, producers, pingpong
+  --kernels LIST    of jump: some of mm, me, rx, lu, bk, sor; of hlrc: some of barnes, fft, lu, ocean,
+                    radix, water-nsquared, water-spatial; of tuples: some of sum, pi, sor, tsp,
+                    producers, pingpong
   --apps FOLDER     the folder of these programs
 
 If PROGRAM-pthread is beside PROGRAM, speed is relative to it.  Other ROAM_ variables hold for all
@@ -49,6 +55,7 @@ options, 127 if there is no such program.
 """
 import argparse
 import getopt
+import json
 import os
 import re
 import shutil
@@ -210,14 +217,23 @@ def known(roam, what):
     return dict(re.findall(r'^  (\w[\w-]*)\s+(\S.*)$', shown, re.MULTILINE))
 
 
+def floors(roam):
+    """The protocols that nothing is measured for but to be compared with: the hardware."""
+    shown = subprocess.run([roam, 'info', 'protocols', '--json'], check=True,
+                           stdout=subprocess.PIPE).stdout
+    return [each['name'] for each in json.loads(shown)['protocols']
+            if 'one_heap' in each['properties']]
+
+
 def check_names(args):
     protocols = known(args.roam, 'protocols')
+    args.floors = floors(args.roam) if args.kind == PROGRAM else []
     if args.kind == PAPER:
         paper.prepare(args, protocols)
     elif args.kind == TUPLES:
         tuples.prepare(args)
     elif args.protocols is None:
-        args.protocols = list(protocols)
+        args.protocols = sorted(protocols, key=lambda name: name not in args.floors)
     for name in args.protocols:
         if name not in protocols:
             raise runs.Failure(f'no protocol "{name}"; known: {", ".join(protocols)}', 2)

@@ -16,8 +16,9 @@ def job(args, kernel, arguments):
 
 
 def check(args, known, family):
-    """args.kernels: those wanted, with their family's name before their own; args.apps: where."""
-    args.kernels = [name if name in known else f'{family}-{name}' for name in args.kernels or known]
+    """args.kernels: those wanted, with their family's name, if any, before their own; args.apps: where."""
+    args.kernels = [name if name in known or not family else f'{family}-{name}'
+                    for name in args.kernels or known]
     for name in args.kernels:
         if name not in known:
             raise runs.Failure(f'no program "{name}" here; known: {", ".join(known)}', 2)

@@ -2,16 +2,16 @@
 import math
 
 import kernels
+import paper_hlrc
 import paper_jump
 import report
 import runs
 
-PAPERS = {'jump': paper_jump}
+PAPERS = {'jump': paper_jump, 'hlrc': paper_hlrc}
 SIZES = {'all': slice(None), 'largest': slice(-1, None), 'small': slice(1)}
 COLUMNS = ('messages', 'bytes', 'faults', 'home_moves')
 ALIKE = 1.05    # ratios between this and its inverse count as alike
 FIRST_FILLS = '-f'
-DEFAULTS = {'repeat': 5, 'timeout': 600.0, 'sizes': 'all'}
 MEANING = ('{repeat} runs of each: medians; percentages: the difference of most and least, if it is '
            '1 % of the median or more. Of all nodes: messages, MB sent, page faults, home moves. '
            'ROAM_ONESIDED=0: pages and diffs go by messages, as between hosts. {placement}{cache} '
@@ -191,7 +191,7 @@ def prepare(args, protocols):
     source = PAPERS[args.paper]
     if args.nodes is None:
         args.nodes = list(source.NODES)
-    for name, value in DEFAULTS.items():
+    for name, value in source.DEFAULTS.items():
         if getattr(args, name) is None:
             setattr(args, name, value)
     wanted = args.protocols or list(source.PROTOCOLS)
@@ -200,12 +200,16 @@ def prepare(args, protocols):
     if not args.protocols:
         raise runs.Failure(f'this build has none of the paper\'s protocols: '
                            f'{", ".join(args.missing)}')
-    kernels.check(args, list(source.seconds()), args.paper)
+    if args.placed and source is not paper_jump:
+        raise runs.Failure(f'--placed: not with --paper {args.paper}', 2)
+    kernels.check(args, list(source.programs()), source.FAMILY)
 
 
 def compare(args):
     """Measures all rows, and prints the table as it grows."""
-    table = PAPERS[args.paper].seconds()
+    if args.paper == 'hlrc':
+        return paper_hlrc.compare(args)
+    table = paper_jump.seconds()
     benchmarks = [Benchmark(args, kernel, size) for kernel in args.kernels
                   for size in list(table[kernel])[SIZES[args.sizes]]]
     result = PaperReport(args, benchmarks)

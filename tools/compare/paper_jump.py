@@ -3,6 +3,8 @@
 PAPER = {'authors': 'Cheung, Wang and Hwang', 'title': 'JUMP-DP', 'year': 2000, 'table': 2}
 NODES = (4, 8, 16)
 PROTOCOLS = ('jiajia1', 'jump', 'jiajia2')
+FAMILY = 'jump'
+DEFAULTS = {'repeat': 5, 'timeout': 600.0, 'sizes': 'all'}
 # The pairs that are compared: the first divided by the second.
 PAIRS = (('jump', 'jiajia1'), ('jump', 'jiajia2'), ('jiajia2', 'jiajia1'))
 
@@ -40,6 +42,10 @@ jump-sor 1024    5.807    4.191    3.893    3.269    2.208    1.957    3.270    
 jump-sor 1536   12.335    8.930    7.717    6.420    4.074    3.133    6.681    4.865    4.654
 jump-sor 2048  100.635   18.683   16.319   12.163    7.457    5.277   14.388    8.974    7.908
 '''
+
+
+def programs():
+    return seconds()
 
 
 def seconds():

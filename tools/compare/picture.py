@@ -52,6 +52,18 @@ class ModelsPanel(Panel):
         return row.model
 
 
+class PartsPanel(Panel):
+    """For each number of nodes one bar of each part of the time: percent."""
+
+    def __init__(self, title, args, parts, rows):
+        super().__init__(title, args, rows, lambda row: row.percent())
+        self.kinds = parts
+
+    @staticmethod
+    def kind(row):
+        return row.part
+
+
 def times_panel(comparison):
     return Panel('time, ms', comparison.args, comparison.rows,
                  lambda row: [us / 1e3 for us in row.microseconds(comparison.time)])

@@ -18,6 +18,8 @@ COUNTERS_MEANING = ('faults, fetches (pages), diffs, messages, MB (messages sent
                     'moves: of all nodes.')
 THREADS_MEANING = ('threads: the same source with pthread macros and as many threads. speed: that '
                    'time divided by roam\'s; 1.00x is as fast.')
+FLOOR_MEANING = ('floor: roam\'s time divided by that of {}, where all nodes have one heap and the '
+                 'hardware alone keeps it coherent.')
 STATUS_MEANING = ('verified: status 0 says that the program ended with it; its results were not '
                   'checked (--verified TEXT: what it prints if they are right).')
 WIDTH = 98
@@ -85,6 +87,14 @@ def row_csv(row):
             for name, value in flat.items()}
 
 
+def aligned(table):
+    """Lines of cells: the first column and the last one to the left."""
+    widths = [max(len(line[i]) for line in table) for i in range(len(table[0]) - 1)]
+    return ['  '.join([line[0].ljust(widths[0]),
+                       *(line[i].rjust(widths[i]) for i in range(1, len(widths))),
+                       line[-1]]).rstrip() for line in table]
+
+
 class Report:
     """What was measured, and how it is written.  A kind of report has a title, headings,
     cells of a row, paragraphs, as_json and panels of a picture."""
@@ -129,14 +139,10 @@ class Report:
 
     def lines(self, rows):
         """The table of rows, with a gap where the number of nodes changes."""
-        table = [self.headings()] + [self.cells(row) for row in rows]
-        widths = [max(len(line[i]) for line in table) for i in range(len(table[0]) - 1)]
-        lines = []
-        for i, line in enumerate(table):
-            if i > 1 and rows[i - 1].nodes != rows[i - 2].nodes:
-                lines.append('')
-            right = [line[j].rjust(widths[j]) for j in range(1, len(widths))]
-            lines.append('  '.join([line[0].ljust(widths[0]), *right, line[-1]]))
+        lines = aligned([self.headings()] + [self.cells(row) for row in rows])
+        for i in range(len(rows) - 1, 0, -1):
+            if rows[i].nodes != rows[i - 1].nodes:
+                lines.insert(i + 1, '')
         return lines
 
     # --------------------------------------------------------------------------------------- files
@@ -198,10 +204,13 @@ class Report:
             cells = ''.join(f'<td>{html.escape(cell)}</td>' for cell in self.cells(row))
             yield f'<tr class="{kind.strip()}">{cells}</tr>'
 
+    def page_paragraphs(self):
+        return self.paragraphs()
+
     def page(self, svg):
         machine = self.machine()
         heads = ''.join(f'<th>{html.escape(head)}</th>' for head in self.headings())
-        below = '\n'.join(f'<p>{html.escape(text)}</p>' for text in self.paragraphs())
+        below = '\n'.join(f'<p>{html.escape(text)}</p>' for text in self.page_paragraphs())
         title = html.escape(self.title())
         return f'''<!DOCTYPE html>
 <html lang="en">
@@ -259,6 +268,7 @@ class Comparison(Report):
         super().__init__(args, rows)
         self.job = job
         self.twins = {twin.nodes: twin for twin in twins}
+        self.floors = {row.nodes: row for row in rows if row.protocol in args.floors}
         self.columns = [name for name in runs.COLUMNS
                         if any(row.column(name) is not None for row in rows)]
         said = any(row.times[args.time] for row in rows)
@@ -274,11 +284,17 @@ class Comparison(Report):
         mine, threads = row.median_us(self.time), self.threads_us(row)
         return threads / mine if mine and threads else None
 
+    def over_floor(self, row):
+        floor = self.floors.get(row.nodes)
+        mine, least = row.median_us(self.time), floor and floor.median_us(self.time)
+        return mine / least if mine and least else None
+
     # --------------------------------------------------------------------------------------- table
 
     def headings(self):
         return (['protocol', 'nodes', 'time ms'] + (['from-to'] if self.args.repeat > 1 else [])
                 + (['threads ms', 'speed'] if self.twins else [])
+                + (['floor'] if self.floors else [])
                 + [HEADINGS[name] for name in self.columns] + ['verified'])
 
     def cells(self, row):
@@ -295,6 +311,9 @@ class Comparison(Report):
             speed = self.speed(row)
             cells += [milliseconds(self.threads_us(row)),
                       '-' if speed is None else f'{speed:.2f}x']
+        if self.floors:
+            over = self.over_floor(row)
+            cells.append('-' if over is None else f'{over:.2f}x')
         for name in self.columns:
             value = row.column(name)
             cells.append('-' if value is None else
@@ -311,7 +330,9 @@ class Comparison(Report):
         runs_meaning = f'the median of {repeat} runs' if repeat > 1 else 'of one run'
         by_status = any(row.checked_by() == runs.STATUS for row in self.rows)
         return ' '.join([f'time: {TIME_MEANING[self.time]}, {runs_meaning}.',
-                         *([THREADS_MEANING] if self.twins else []), COUNTERS_MEANING,
+                         *([THREADS_MEANING] if self.twins else []),
+                         *([FLOOR_MEANING.format(self.args.floors[0])] if self.floors else []),
+                         COUNTERS_MEANING,
                          *([STATUS_MEANING] if by_status else [])])
 
     def paragraphs(self):
@@ -334,7 +355,8 @@ class Comparison(Report):
             **self.head_json(), 'program': self.job.program, 'arguments': self.job.arguments,
             'time': self.time,
             'rows': [{**row_json(row), 'threads_us': self.threads_us(row),
-                      'speed': self.speed(row)} for row in self.rows],
+                      'speed': self.speed(row), 'over_floor': self.over_floor(row)}
+                     for row in self.rows],
             'threads': [{'nodes': twin.nodes, 'error': twin.error or None,
                          'us': twin.microseconds(self.time)} for twin in self.twins.values()],
         }

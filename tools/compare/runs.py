@@ -20,8 +20,9 @@ VERIFIED = re.compile('verified ok')
 SAYS = re.compile(r'\bverified\b')  # a program that prints this has a verdict of its own
 OUTPUT, STATUS = 'output', 'status'  # what showed that a run was right
 # The options that make roam's own programs verify their results.
-VERIFY = {'fft': '-t', 'lu': '-t', 'ocean': '-c', 'radix': '-t', 'jump-bk': '-t', 'jump-lu': '-t',
-          'jump-me': '-t', 'jump-mm': '-t', 'jump-rx': '-t', 'jump-sor': '-t'}
+VERIFY = {**dict.fromkeys(['barnes', 'cholesky', 'fft', 'fmm', 'lu', 'lu-nc', 'radiosity', 'radix', 'raytrace', 'volrend',
+                           'water-nsquared', 'water-spatial', 'jump-bk', 'jump-lu', 'jump-me', 'jump-mm', 'jump-rx',
+                           'jump-sor'], '-t'), 'ocean': '-c', 'ocean-nc': '-c'}
 # The columns: counters, summed over the nodes.  A column without any counter here is left out.
 COLUMNS = {
     'faults': ('read_faults', 'write_faults'),

@@ -92,12 +92,14 @@ _roam()
 	--engine) words="%(engines)s" ;;
 	--protocol | --protocols) words="%(protocols)s" ;;
 	--transport) words="%(transports)s" ;;
+	--paper) words="%(papers)s" ;;
 	esac
 	case ${COMP_WORDS[1]} in
 	run) _roam_run; return ;;
 	info) words="%(info)s" ;;
 	bench) words=${words:-"%(benches)s %(bench)s"} ;;
 	compare) [[ $cur == -* ]] && words="%(compare)s" ;;
+	doctor) [[ $cur == -* ]] && words="%(doctor)s" ;;
 	where) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur"))
 		return ;;
 	past)
@@ -159,6 +161,10 @@ compare)
 	_arguments %(compare)s \
 		'(-)1:program:_command_names -e' '*::argument:_normal'
 	;;
+doctor)
+	_arguments %(doctor)s \
+		'(-)1:program:_command_names -e' '*::argument:_normal'
+	;;
 past)
 	_arguments %(past)s '1:what:(serve top)' '2:address:_files'
 	;;
@@ -184,7 +190,7 @@ def long_options(text):
             for name, kind in found(r'\{"([\w-]+)", (no|required)_argument', text)]
 
 
-def compare_options(text):
+def python_options(text):
     return [(name, 'store_true' not in rest)
             for name, rest in found(r"add_argument\((?:'-\w', )?'(--[\w-]+)'(.*)\)$", text)
             if name != '--roam']
@@ -209,7 +215,8 @@ def variables(rows, names):
 
 def tables(options_def, of_transports, tools, bench, protocols, transports, engines):
     names = {'ROAM_PROTOCOL': protocols.split(','), 'ROAM_TRANSPORT': transports.split(','),
-             'ROAM_FAULT': ['auto'] + [name for name in engines.split(',') if name != 'soft']}
+             'ROAM_FAULT': ['auto'] + [name for name in engines.split(',') if name != 'soft'],
+             'papers': sorted(found(r"'(\w+)': paper_", read(tools, 'compare', 'paper.py')))}
     run = read(tools, 'roam_run.c')
     options = optiontable.rows(read(options_def), [read(of_transports, name + '.c')
                                                    for name in transports.split(',')])
@@ -224,14 +231,15 @@ def tables(options_def, of_transports, tools, bench, protocols, transports, engi
                long_options(run),
         'bench': [('-n', True)] + long_options(read(bench)),
         'past': long_options(read(tools, 'roam_past.c')),
-        'compare': compare_options(read(tools, 'compare', 'compare.py')),
+        'compare': python_options(read(tools, 'compare', 'compare.py')),
+        'doctor': python_options(read(tools, 'compare', 'doctor.py')),
     }
 
 
 def bash(table):
     named = table['names']
     shown = {key: ' '.join(name for name, _ in table[key])
-             for key in ('run', 'bench', 'past', 'compare')}
+             for key in ('run', 'bench', 'past', 'compare', 'doctor')}
     shown.update({key: ' '.join(table[key]) for key in ('commands', 'info', 'benches')})
     shown['run_taking'] = ' | '.join(name for name, takes in table['run'] if takes)
     shown['variables'] = ' '.join(table['values'])
@@ -239,7 +247,7 @@ def bash(table):
     shown['values'] = '\n'.join(f"\t{name}) echo '{' '.join(values)}' ;;"
                                 for name, values in table['values'].items() if values)
     shown.update(engines=' '.join(named['ROAM_FAULT']), protocols=' '.join(named['ROAM_PROTOCOL']),
-                 transports=' '.join(named['ROAM_TRANSPORT']))
+                 transports=' '.join(named['ROAM_TRANSPORT']), papers=' '.join(named['papers']))
     return BASH % shown
 
 
@@ -247,7 +255,7 @@ def zsh_option(name, takes, named):
     if not takes:
         return f"'{name}'"
     values = {'--engine': 'ROAM_FAULT', '--protocol': 'ROAM_PROTOCOL',
-              '--protocols': 'ROAM_PROTOCOL', '--transport': 'ROAM_TRANSPORT'}.get(name)
+              '--protocols': 'ROAM_PROTOCOL', '--transport': 'ROAM_TRANSPORT', '--paper': 'papers'}.get(name)
     act = f'({" ".join(named[values])})' if values else \
         '_hosts' if name in ('-H', '--hosts') else '_files'
     return f"'{name}{'=' if name.startswith('--') else '+'}:value:{act}'"
@@ -255,7 +263,7 @@ def zsh_option(name, takes, named):
 
 def zsh(table):
     shown = {key: ' '.join(zsh_option(name, takes, table['names']) for name, takes in table[key])
-             for key in ('run', 'bench', 'past', 'compare')}
+             for key in ('run', 'bench', 'past', 'compare', 'doctor')}
     shown.update({key: ' '.join(table[key]) for key in ('commands', 'info', 'benches')})
     shown['values'] = '\n'.join(f"\t{name} '{' '.join(values)}'"
                                 for name, values in table['values'].items())

@@ -1,6 +1,6 @@
 /*
- * lu: blocked LU factorisation without pivoting of a dense n x n matrix, each block contiguous in
- * memory, after the SPLASH-2 suite.
+ * lu, lu-nc: blocked LU factorisation without pivoting of a dense n x n matrix, after the two SPLASH-2
+ * programs: lu with each block contiguous in memory, lu-nc with the matrix as one array, row after row.
  *
  * Blocks are dealt to a grid of processes by two-dimensional scatter; a block is written by its
  * owner alone.  Step k: its owner factors the diagonal block; barrier; the owners of the blocks
@@ -8,42 +8,51 @@
  * process that updates block (i, j) reads the finished blocks (i, k) and (k, j), which no process
  * writes any more: two barriers per step are enough.
  *
- * All blocks of a process lie in one region of its own, column after column, so that no page has
- * two writers and the blocks of a finished column are fetched as a run of pages.
+ * Sharing of lu: single writer, coarse access.  All blocks of a process lie in one region of its own,
+ * column after column, so that no page has two writers and the blocks of a finished column are fetched as
+ * a run of pages.  Each owner writes its blocks first.
+ *
+ * Sharing of lu-nc (compiled with SCATTERED): multiple writer, fine access.  A block's rows of 128
+ * bytes alternate with those of other owners in every page of the matrix.  Main writes the matrix before
+ * CREATE, and each process reads its own blocks before the measured part, as in the suite.
+ *
+ * The layout `pages` of lu-nc deals rows of blocks in turn instead of blocks, begins each row of blocks with a
+ * page, and lets its owner write it first: every page has a single writer, which is its home.  Some words
+ * after each row keep the rows of a block out of each other's cache sets.
  *
  * -p P  processes      -n N  rows and columns      -b B  rows and columns of a block
  * -s    times per process        -t    test the result        -o  print it
+ * --layout suite|pages (lu-nc)
  */
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 MAIN_ENV
+include(common.H)
 
-#define PROCS_MAX 64
-#define PAGE_BYTES 4096
+#ifdef SCATTERED
+#define NAME "lu-nc"
+#define LAYOUT " [--layout suite|pages]"
+#define PAGES 1
+#else
+#define NAME "lu"
+#define LAYOUT ""
+#define SCATTERED 0
+#endif
+#define OPTIONS "n:b:sto"
+#define USAGE "[-n size] [-b block size] [-s] [-t] [-o]" LAYOUT
+include(main.H)
+
 #define VECTORS 3
+#define ASIDE 8 /* numbers after a row, with the layout `pages` */
 
-/* Data that the processes share, besides the blocks. */
-struct shared {
-	BARDEC(barrier)
-	LOCKDEC(id_lock)
-	long next_id;
-	unsigned long start_us;
-	unsigned long end_us;
-	unsigned long wait_us[PROCS_MAX];
-};
+/* What each process spent on the parts of a step; arrays of their own, as in the suite. */
+enum part { PART_DIAGONAL, PART_PERIMETER, PART_INTERIOR, PART_WAIT, PART_ALL, PARTS };
 
 /* Private variables, set before CREATE and only read afterwards: the same in every process. */
-static struct shared *shared;
+static unsigned long *spent_us[PARTS]; /* shared, of each process */
 static double **block_at; /* block (i, j) is at block_at[i + j * blocks], shared, row by row */
+static long stride;       /* from a row of a block to its next one */
 static long n = 512;
 static long block = 16;
 static long blocks;
-static long procs = 1;
 static long proc_rows, proc_cols;
 
 static long owner(long i, long j)
@@ -62,31 +71,10 @@ static long span(long i)
 	return n - i * block < block ? n - i * block : block;
 }
 
-static unsigned long now_us(void)
-{
-	unsigned long now;
-
-	CLOCK(now);
-	return now;
-}
-
-/* Meets all processes; adds the time waited to *wait_us_p. */
-static void meet(unsigned long *wait_us_p)
-{
-	const unsigned long before = now_us();
-
-	BARRIER(shared->barrier, procs)
-	*wait_us_p += now_us() - before;
-}
-
 /* The matrix: noise, and a diagonal heavy enough to need no pivoting.  Alike in all processes. */
 static double element(long row, long col)
 {
-	uint64_t i = ((uint64_t)(row * n + col) + 1) * 0x9e3779b97f4a7c15u;
-
-	i = (i ^ i >> 30) * 0xbf58476d1ce4e5b9u;
-	i = (i ^ i >> 27) * 0x94d049bb133111ebu;
-	return (double)((i ^ i >> 31) >> 11) * 0x1p-53 - 0.5 + (row == col ? (double)n : 0.0);
+	return uniform(row * n + col) - 0.5 + (row == col ? (double)n : 0.0);
 }
 
 /* --------------------------------------------------------------------------- work on one block */
@@ -107,8 +95,8 @@ static void factor(double *a, long size)
 
 	for (k = 0; k < size; k++)
 		for (i = k + 1; i < size; i++) {
-			a[i * block + k] /= a[k * block + k];
-			subtract(&a[i * block + k + 1], a[i * block + k], &a[k * block + k + 1],
+			a[i * stride + k] /= a[k * stride + k];
+			subtract(&a[i * stride + k + 1], a[i * stride + k], &a[k * stride + k + 1],
 			    size - k - 1);
 		}
 }
@@ -120,8 +108,8 @@ static void divide_by_upper(double *a, const double *d, long rows, long size)
 
 	for (i = 0; i < rows; i++)
 		for (k = 0; k < size; k++) {
-			a[i * block + k] /= d[k * block + k];
-			subtract(&a[i * block + k + 1], a[i * block + k], &d[k * block + k + 1],
+			a[i * stride + k] /= d[k * stride + k];
+			subtract(&a[i * stride + k + 1], a[i * stride + k], &d[k * stride + k + 1],
 			    size - k - 1);
 		}
 }
@@ -133,7 +121,7 @@ static void divide_by_lower(double *a, const double *d, long size, long cols)
 
 	for (k = 0; k < size; k++)
 		for (i = k + 1; i < size; i++)
-			subtract(&a[i * block], d[i * block + k], &a[k * block], cols);
+			subtract(&a[i * stride], d[i * stride + k], &a[k * stride], cols);
 }
 
 /* c -= a b. */
@@ -144,7 +132,7 @@ static void update(double *restrict c, const double *restrict a, const double *r
 
 	for (i = 0; i < rows; i++)
 		for (k = 0; k < depth; k++)
-			subtract(&c[i * block], a[i * block + k], &b[k * block], cols);
+			subtract(&c[i * stride], a[i * stride + k], &b[k * stride], cols);
 }
 
 /* -------------------------------------------------------------------------- the factorisation */
@@ -172,74 +160,90 @@ static void update_interior(long id, long k)
 				update(at(i, j), at(i, k), at(k, j), span(i), span(k), span(j));
 }
 
-static void decompose(long id)
+/* Adds the time since *since_p to the part's; *since_p moves on. */
+static void spend(unsigned long *spent, enum part part, unsigned long *since_p)
 {
-	unsigned long wait_us = 0;
-	long k;
+	const unsigned long now = now_us();
+
+	spent[part] += now - *since_p;
+	*since_p = now;
+}
+
+static void work(long id)
+{
+	unsigned long spent[PARTS] = { 0 }, since = now_us();
+	const unsigned long begin = since;
+	long k, part;
 
 	for (k = 0; k < blocks; k++) {
 		if (owner(k, k) == id)
 			factor(at(k, k), span(k));
-		meet(&wait_us);
+		spend(spent, PART_DIAGONAL, &since);
+		meet();
+		spend(spent, PART_WAIT, &since);
 		divide_perimeter(id, k);
-		meet(&wait_us);
+		spend(spent, PART_PERIMETER, &since);
+		meet();
+		spend(spent, PART_WAIT, &since);
 		update_interior(id, k);
+		spend(spent, PART_INTERIOR, &since);
 	}
-	shared->wait_us[id] = wait_us;
+	spent[PART_ALL] = since - begin;
+	for (part = 0; part < PARTS; part++)
+		spent_us[part][id] = spent[part];
 }
 
-/* Each owner writes its blocks first, which makes their pages its own. */
+/* Writes block (i, j). */
+static void fill_block(long i, long j)
+{
+	long r, c;
+
+	for (r = 0; r < span(i); r++)
+		for (c = 0; c < span(j); c++)
+			at(i, j)[r * stride + c] = element(i * block + r, j * block + c);
+}
+
+/* Whether a diagonal element of block (i, j) is too light: reads all of the block. */
+static long light(long i, long j)
+{
+	long r, c, count = 0;
+
+	for (r = 0; r < span(i); r++)
+		for (c = 0; c < span(j); c++)
+			count += at(i, j)[r * stride + c] < (i == j && r == c ? (double)n - 1 : -1);
+	return count;
+}
+
+/* Owners write their blocks first, which makes their pages their own; or read what main has written. */
 static void fill(long id)
 {
-	long i, j, r, c;
+	long i, j;
 
 	for (j = 0; j < blocks; j++)
-		for (i = 0; i < blocks; i++)
-			for (r = 0; owner(i, j) == id && r < span(i); r++)
-				for (c = 0; c < span(j); c++)
-					at(i, j)[r * block + c] =
-					    element(i * block + r, j * block + c);
-}
-
-/* What every process runs. */
-static void work(void)
-{
-	unsigned long ignored = 0;
-	long id;
-
-	/* A process's number in the program is its order of arrival, not its node. */
-	LOCK(shared->id_lock)
-	id = shared->next_id++;
-	UNLOCK(shared->id_lock)
-
-	fill(id);
-	meet(&ignored);
-	if (id == 0)
-		CLOCK(shared->start_us);
-	SPLASH3_ROI_BEGIN();
-	decompose(id);
-	meet(&ignored);
-	SPLASH3_ROI_END();
-	if (id == 0)
-		CLOCK(shared->end_us);
+		for (i = 0; i < blocks; i++) {
+			if (owner(i, j) != id)
+				continue;
+			if (!SCATTERED || pages)
+				fill_block(i, j);
+			else if (light(i, j) > 0)
+				exit(1); /* not the matrix that main has written */
+		}
 }
 
 /* ------------------------------------------------------------------------------- verification */
 
 static double factored(long row, long col)
 {
-	return at(row / block, col / block)[row % block * block + col % block];
+	return at(row / block, col / block)[row % block * stride + col % block];
 }
 
 /* The largest difference between A v and L (U v), relative to the size of A v. */
 static double residual(uint64_t seed)
 {
-	double *v = malloc((size_t)n * sizeof(*v)), *upper = calloc((size_t)n, sizeof(*upper));
+	double *v = own((size_t)n * sizeof(*v)), *upper = own((size_t)n * sizeof(*upper));
 	double worst = 0, largest = 0;
 	long i, j;
 
-	if (v == NULL || upper == NULL)
-		return INFINITY;
 	for (i = 0; i < n; i++)
 		v[i] = element((long)(seed % 1000) + i + 1, i + (long)seed % 7 + 2 * n);
 	for (i = 0; i < n; i++)
@@ -252,7 +256,7 @@ static double residual(uint64_t seed)
 			lower += factored(i, j) * upper[j];
 		for (j = 0; j < n; j++)
 			exact += element(i, j) * v[j];
-		worst = fmax(worst, isnan(lower) ? INFINITY : fabs(lower - exact));
+		worst = worse(worst, fabs(lower - exact));
 		largest = fmax(largest, fabs(exact));
 	}
 	free(v);
@@ -260,7 +264,7 @@ static double residual(uint64_t seed)
 	return worst / largest;
 }
 
-/* Called by main alone, after WAIT_FOR_END: A v = L (U v) for a random v shows wrong elements. */
+/* A v = L (U v) for a random v shows wrong elements. */
 static int verify(void)
 {
 	const double limit = 1e-15 * (double)(n + 100);
@@ -275,11 +279,9 @@ static int verify(void)
 
 /* ------------------------------------------------------------------------------------ start-up */
 
-static void usage(const char *why)
+static int read_option(int letter, const char *value)
 {
-	fprintf(stderr, "lu: %s\nusage: lu [-p procs] [-n size] [-b block size] [-s] [-t] [-o]\n",
-	    why);
-	exit(2);
+	return read_whole(value, letter == 'n' ? &n : &block);
 }
 
 /* One region per process, from a page boundary on, with its blocks column after column. */
@@ -288,15 +290,15 @@ static void place_blocks(void)
 	const long elements = (block * block + 7) / 8 * 8;
 	long id, i, j, count;
 
+	block_at = (double **)G_MALLOC((size_t)(blocks * blocks) * sizeof(*block_at))
 	for (id = 0; id < procs; id++) {
-		char *region;
+		void *region;
 		double *next;
 
 		for (count = 0, i = 0; i < blocks * blocks; i++)
 			count += owner(i % blocks, i / blocks) == id;
-		region = (char *)G_MALLOC((size_t)(count * elements) * sizeof(double) + PAGE_BYTES)
-		region += (PAGE_BYTES - (uintptr_t)region % PAGE_BYTES) % PAGE_BYTES;
-		next = (double *)(void *)region;
+		region = G_MALLOC((size_t)(count * elements) * sizeof(double) + PAGE_BYTES)
+		next = page_start(region);
 		for (j = 0; j < blocks; j++)
 			for (i = 0; i < blocks; i++)
 				if (owner(i, j) == id) {
@@ -306,32 +308,61 @@ static void place_blocks(void)
 	}
 }
 
+/* The whole matrix as one array, written; or each row of blocks from a page boundary on. */
+static void place_array(void)
+{
+	const long page = PAGE_BYTES / sizeof(double);
+	const long rows = pages ? (block * stride + page - 1) / page * page : block * stride;
+	double *matrix = (double *)G_MALLOC((size_t)(blocks * rows + page) * sizeof(*matrix))
+	long i, j;
+
+	if (pages)
+		matrix = page_start(matrix);
+	block_at = own((size_t)(blocks * blocks) * sizeof(*block_at));
+	for (j = 0; j < blocks; j++)
+		for (i = 0; i < blocks; i++) {
+			block_at[i + j * blocks] = matrix + i * rows + j * block;
+			if (!pages)
+				fill_block(i, j);
+		}
+}
+
 static void set_up(void)
 {
+	long part;
+
+	ROAM_NEEDS(ScC)
 	if (n < 1 || n > 100000)
 		usage("-n must be 1 to 100000");
 	if (block < 1)
 		usage("-b must be positive");
-	if (procs < 1 || procs > PROCS_MAX)
-		usage("-p must be 1 to 64");
 	block = block < n ? block : n;
 	blocks = (n + block - 1) / block;
+	stride = !SCATTERED ? block : pages ? n + ASIDE : n;
 
-	/* The squarest grid of processes. */
-	for (proc_rows = (long)sqrt((double)procs); procs % proc_rows != 0; proc_rows--)
+	/* The squarest grid of processes, or one column. */
+	for (proc_rows = pages ? procs : (long)sqrt((double)procs); procs % proc_rows != 0; proc_rows--)
 		;
 	proc_cols = procs / proc_rows;
-	block_at = malloc((size_t)(blocks * blocks) * sizeof(*block_at));
-	if (block_at == NULL)
-		usage("out of memory");
-	shared = (struct shared *)G_MALLOC(sizeof(*shared))
-	memset(shared, 0, sizeof(*shared));
-	place_blocks();
-	LOCKINIT(shared->id_lock)
-	BARINIT(shared->barrier, procs)
+	for (part = 0; part < PARTS; part++)
+		spent_us[part] = (unsigned long *)G_MALLOC(sizeof(**spent_us) * PROCS_MAX)
+	if (SCATTERED)
+		place_array();
+	else
+		place_blocks();
 }
 
-static void print_matrix(void)
+static void print_times(void)
+{
+	long i;
+
+	for (i = 0; i < procs; i++)
+		printf("process %ld: diagonal %lu us, perimeter %lu us, interior %lu us, waited %lu "
+		    "us, all %lu us\n", i, spent_us[PART_DIAGONAL][i], spent_us[PART_PERIMETER][i],
+		    spent_us[PART_INTERIOR][i], spent_us[PART_WAIT][i], spent_us[PART_ALL][i]);
+}
+
+static void print_result(void)
 {
 	long i, j;
 
@@ -340,42 +371,7 @@ static void print_matrix(void)
 			printf("%.12g%c", factored(i, j), j == n - 1 ? '\n' : ' ');
 }
 
-int main(int argc, char **argv)
+static void print_size(void)
 {
-	int stats = 0, test = 0, print = 0, option;
-	const char *verdict = "off";
-	unsigned long total_us;
-	long i;
-
-	while ((option = getopt(argc, argv, "p:n:b:sto")) != -1) {
-		switch (option) {
-		case 'p': procs = atol(optarg); break;
-		case 'n': n = atol(optarg); break;
-		case 'b': block = atol(optarg); break;
-		case 's': stats = 1; break;
-		case 't': test = 1; break;
-		case 'o': print = 1; break;
-		default: usage("unknown option");
-		}
-	}
-	MAIN_INITENV(,)
-	ROAM_NEEDS(ScC)
-	set_up();
-
-	total_us = now_us();
-	CREATE(work, procs)
-	WAIT_FOR_END(procs)
-	total_us = now_us() - total_us;
-
-	for (i = 0; stats && i < procs; i++)
-		printf("process %ld: waited %lu us at barriers\n", i, shared->wait_us[i]);
-	if (print)
-		print_matrix();
-	if (test)
-		verdict = verify() ? "ok" : "FAILED";
-	printf("lu: n %ld b %ld p %ld total_us %lu region_us %lu verified %s\n", n, block, procs,
-	    total_us, shared->end_us - shared->start_us, verdict);
-	if (verdict[0] == 'F')
-		exit(1);
-	MAIN_END
+	printf("n %ld b %ld", n, block);
 }

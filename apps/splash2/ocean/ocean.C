@@ -1,5 +1,6 @@
 /*
- * ocean: large-scale movements in a square ocean basin, after the SPLASH-2 program of that name.
+ * ocean, ocean-nc: large-scale movements in a square ocean basin, after the two SPLASH-2 programs of that
+ * name.
  *
  * Two layers of water driven by wind (the quasi-geostrophic equations of Holland 1978).  psi is the
  * stream function of a layer, zeta = laplace(psi) its vorticity, J Arakawa's Jacobian; F1 and F2
@@ -15,55 +16,63 @@
  * cells whose walls lie half a cell beyond the outermost points.  c is constant, not zero, along
  * the walls; the constant keeps the volumes of the layers, and needs a sum over the basin.
  *
- * Sharing: every grid is cut into bands of rows, one per process, each from a page boundary on.  A
- * process writes its own bands only, and reads one row of each neighbour: two rows travel per
- * process and half sweep, whatever the grid.  What a row holds never depends on how rows are dealt,
- * maxima are exact, and sums are made row by row in order: results are the same to the last bit for
- * every P.
+ * Sharing of ocean: single writer, coarse access.  Every grid is cut into bands of rows, one per process,
+ * each from a page boundary on.  A process writes its own bands only, and reads one row of each neighbour: two
+ * rows travel per process and half sweep, whatever the grid.  The largest residuals of all are found under a
+ * lock, on each level that all work on, and the small levels are process 0's.
+ *
+ * Sharing of ocean-nc (compiled with SCATTERED): multiple writer, fine access along columns.  Every grid
+ * is one array, row after row, and is cut into rectangles, one per process, so that each row is written
+ * by several processes.  Of 2 processes only pages with rows of both have two writers.
+ *
+ * The layout `pages` of ocean-nc has the bands of ocean, whatever the number of processes.
+ *
+ * What a row holds never depends on how points are dealt, maxima are exact, and sums are made row by
+ * row in order: results are the same to the last bit for every P.
  *
  * -p P  processes            -n N  grid points a side with the borders: 2^k + 2
  * -e E  tolerance            -r R  metres between points       -t T  seconds of a time step
  * -s    times per process    -c    check the result            -o    print every solve
+ * --layout suite|pages (ocean-nc)
  */
 MAIN_ENV
 include(ocean.H)
 
-#define ALONE_MAX 64 /* levels of at most so many rows are process 0's */
+#if SCATTERED
+#define NAME "ocean-nc"
+#define LAYOUT " [--layout suite|pages]"
+#define PAGES 1
+#else
+#define NAME "ocean"
+#define LAYOUT ""
+#endif
+#define OPTIONS "n:e:r:t:sco"
+#define USAGE "[-n points] [-e tolerance] [-r metres between points] [-t seconds of a step] " \
+	"[-s] [-c] [-o]" LAYOUT
+#define TEST 'c'
+include(main.H)
+
+#define ALONE_MAX 32 /* levels of at most so many rows are process 0's */
 
 /* Private, set before CREATE and only read afterwards: the same in every process. */
 static struct ocean ocean = {
-	.procs = 1,
 	.tolerance = 1e-7,
 	.width = 20000.0,
 	.step_s = 7200.0,
 };
 static long points = 258;
 
-/* What every process runs. */
-static void work(void)
+static void fill(long id)
 {
-	struct shared *shared = ocean.shared;
-	long id;
+	start_fields(&ocean, id);
+}
 
-	/* A process's number in the program is its order of arrival, not its node. */
-	LOCK(shared->id_lock)
-	id = shared->next_id++;
-	UNLOCK(shared->id_lock)
-	run(&ocean, id);
+static void work(long id)
+{
+	run_model(&ocean, id);
 }
 
 /* ------------------------------------------------------------------------------ memory of a run */
-
-static void *allocate_private(size_t bytes)
-{
-	void *block = calloc(1, bytes);
-
-	if (block == NULL) {
-		fprintf(stderr, "ocean: out of memory\n");
-		exit(1);
-	}
-	return block;
-}
 
 static void *allocate_shared(size_t bytes)
 {
@@ -72,35 +81,54 @@ static void *allocate_shared(size_t bytes)
 	return block;
 }
 
-/* A grid of n x n cells with its border: a band per process, from a page boundary on. */
-static grid make_grid(long n, long procs, void *(*allocate)(size_t bytes))
+/* A grid's band of rows for each process, from a page boundary on. */
+static void place_bands(grid rows, long n, long count, void *(*allocate)(size_t bytes))
 {
 	const long stride = (n + 2 + 7) / 8 * 8;
-	grid rows = allocate_private((size_t)(n + 2) * sizeof(*rows));
 	long id, i;
 
-	for (id = 0; id < procs; id++) {
-		const long first = first_stored(n, procs, id), end = first_stored(n, procs, id + 1);
+	for (id = 0; id < count; id++) {
+		const struct part part = part_of(n, count, id);
+		const long first = id == 0 ? 0 : part.row;
+		const long end = id == count - 1 ? n + 2 : part.row_end;
 		const size_t bytes = (size_t)((end - first) * stride) * sizeof(double);
-		char *band = allocate(bytes + PAGE_BYTES);
+		double *band = page_start(allocate(bytes + PAGE_BYTES));
 
-		band += (PAGE_BYTES - (uintptr_t)band % PAGE_BYTES) % PAGE_BYTES;
 		for (i = first; i < end; i++)
-			rows[i] = (double *)(void *)band + (i - first) * stride;
+			rows[i] = band + (i - first) * stride;
 	}
+}
+
+/* A grid of n x n cells with its border; one array is taken from *rest_p, or allocated. */
+static grid make_grid(long n, long count, void *(*allocate)(size_t bytes), double **rest_p)
+{
+	grid rows = own((size_t)(n + 2) * sizeof(*rows));
+	double *whole;
+	long i;
+
+	if (!RECTANGLES) {
+		place_bands(rows, n, count, allocate);
+		return rows;
+	}
+	if (rest_p != NULL) {
+		whole = *rest_p;
+		*rest_p += (n + 2) * (n + 2);
+	} else {
+		whole = allocate((size_t)((n + 2) * (n + 2)) * sizeof(*whole));
+	}
+	for (i = 0; i < n + 2; i++)
+		rows[i] = whole + i * (n + 2);
 	return rows;
 }
 
-/* Everything of a run: the tables of rows private, the rows from `allocate`. */
-static void build(struct ocean *o, long procs, void *(*allocate)(size_t bytes))
+/* The levels of the solves, each with half the points of the next one along a side. */
+static void build_levels(struct ocean *o, long count, void *(*allocate)(size_t bytes))
 {
 	const long n = points - 2;
+	double *rest = NULL;
+	size_t bytes = 0;
 	long k;
 
-	o->procs = procs;
-	o->shared = allocate(sizeof(*o->shared));
-	memset(o->shared, 0, sizeof(*o->shared));
-	o->shared->row_sum = allocate((size_t)(n + 2) * sizeof(double));
 	for (o->levels = 1; 1l << o->levels < n;)
 		o->levels++;
 	for (k = 0; k < o->levels; k++) {
@@ -108,22 +136,41 @@ static void build(struct ocean *o, long procs, void *(*allocate)(size_t bytes))
 		const double cell = o->width * (double)(1l << (o->levels - 1 - k));
 
 		l->n = n >> (o->levels - 1 - k);
-		l->procs = l->n <= ALONE_MAX ? 1 : procs;
+		l->procs = l->n <= ALONE_MAX && k < o->levels - 1 ? 1 : count;
 		l->cell2 = cell * cell;
-		if (k < o->levels - 1) {
-			l->u = make_grid(l->n, l->procs, allocate);
-			l->f = make_grid(l->n, l->procs, allocate);
-		}
+		if (k < o->levels - 1)
+			bytes += 2 * (size_t)((l->n + 2) * (l->n + 2)) * sizeof(*rest);
 	}
-	o->level[o->levels - 1].procs = procs;
+	if (RECTANGLES)
+		rest = allocate(bytes);
+	for (k = 0; k < o->levels - 1; k++) {
+		struct level *l = &o->level[k];
+
+		l->u = make_grid(l->n, l->procs, allocate, &rest);
+		l->f = make_grid(l->n, l->procs, allocate, &rest);
+	}
+}
+
+/* Everything of a run: the tables of rows private, the rows from `allocate`. */
+static void build(struct ocean *o, long count, void *(*allocate)(size_t bytes))
+{
+	const long n = points - 2;
+	long k;
+
+	o->procs = count;
+	o->shared = allocate(sizeof(*o->shared));
+	memset(o->shared, 0, sizeof(*o->shared));
+	LOCKINIT(o->shared->largest_lock)
+	o->shared->row_sum = allocate((size_t)(n + 2) * sizeof(double));
+	build_levels(o, count, allocate);
 	for (k = 0; k < 2; k++) {
-		o->psi[k] = make_grid(n, procs, allocate);
-		o->zeta[k] = make_grid(n, procs, allocate);
-		o->tendency[k] = make_grid(n, procs, allocate);
-		o->rhs[k] = make_grid(n, procs, allocate);
-		o->answer[k] = make_grid(n, procs, allocate);
+		o->psi[k] = make_grid(n, count, allocate, NULL);
+		o->zeta[k] = make_grid(n, count, allocate, NULL);
+		o->tendency[k] = make_grid(n, count, allocate, NULL);
+		o->rhs[k] = make_grid(n, count, allocate, NULL);
+		o->answer[k] = make_grid(n, count, allocate, NULL);
 	}
-	o->unit = make_grid(n, procs, allocate);
+	o->unit = make_grid(n, count, allocate, NULL);
 	o->level[o->levels - 1].u = o->unit;
 	o->level[o->levels - 1].f = o->rhs[1];
 }
@@ -186,7 +233,7 @@ static double worst_residual(const struct ocean *o)
 	return worst;
 }
 
-/* Called by main alone, after WAIT_FOR_END: residuals, then the run again by one process. */
+/* Residuals, then the run again by one process. */
 static int verify(void)
 {
 	static struct ocean again;
@@ -197,8 +244,9 @@ static int verify(void)
 	long i, bad = 0;
 
 	again = ocean;
-	build(&again, 1, allocate_private);
-	run(&again, 0);
+	build(&again, 1, own);
+	start_fields(&again, 0);
+	run_model(&again, 0);
 	sum_again = checksum(&again);
 	for (i = 0; i < SOLVES_MAX; i++)
 		bad += !(ocean.shared->solve[i].residual <= limit) ||
@@ -211,14 +259,40 @@ static int verify(void)
 
 /* ------------------------------------------------------------------------------------ start-up */
 
-static void usage(const char *why)
+static int read_option(int letter, const char *value)
 {
-	fprintf(stderr, "ocean: %s\nusage: ocean [-p procs] [-n points] [-e tolerance] "
-	    "[-r metres between points] [-t seconds of a step] [-s] [-c] [-o]\n", why);
-	exit(2);
+	if (letter == 'n')
+		return read_whole(value, &points);
+	return read_real(value, letter == 'e' ? &ocean.tolerance : letter == 'r' ? &ocean.width
+	    : &ocean.step_s);
 }
 
-static void print_solves(void)
+static void set_up(void)
+{
+	const long n = points - 2;
+
+	ROAM_NEEDS(ScC)
+	if (n < 4 || n > 1l << (LEVELS_MAX - 1) || (n & (n - 1)) != 0)
+		usage("-n must be a power of 2 plus 2, 6 to 32770");
+	if (procs > n)
+		usage("-p must be no more than the rows");
+	if (!(ocean.tolerance > 0) || !(ocean.width > 0) || !(ocean.step_s > 0))
+		usage("-e, -r and -t must be positive");
+	build(&ocean, procs, allocate_shared);
+}
+
+static void print_times(void)
+{
+	long i;
+
+	for (i = 0; i < procs; i++)
+		printf("process %ld: elliptic solves %lu us\n", i, ocean.shared->solve_us[i]);
+	for (i = 0; i < ocean.levels - 1; i++)
+		printf("level of %ld: largest residual %.3e\n", ocean.level[i].n,
+		    ocean.shared->level_largest[i]);
+}
+
+static void print_result(void)
 {
 	const struct solve *solve = ocean.shared->solve;
 	long i;
@@ -231,59 +305,7 @@ static void print_solves(void)
 	    (unsigned long long)checksum(&ocean));
 }
 
-static void set_up(void)
+static void print_size(void)
 {
-	const long n = points - 2;
-
-	if (n < 4 || n > 1l << (LEVELS_MAX - 1) || (n & (n - 1)) != 0)
-		usage("-n must be a power of 2 plus 2, 6 to 32770");
-	if (ocean.procs < 1 || ocean.procs > PROCS_MAX || ocean.procs > n)
-		usage("-p must be 1 to 64 and no more than the rows");
-	if (!(ocean.tolerance > 0) || !(ocean.width > 0) || !(ocean.step_s > 0))
-		usage("-e, -r and -t must be positive");
-	build(&ocean, ocean.procs, allocate_shared);
-	LOCKINIT(ocean.shared->id_lock)
-	BARINIT(ocean.shared->barrier, ocean.procs)
-}
-
-int main(int argc, char **argv)
-{
-	int stats = 0, check = 0, print = 0, option;
-	const char *verdict = "off";
-	unsigned long total_us;
-	long i;
-
-	while ((option = getopt(argc, argv, "p:n:e:r:t:sco")) != -1) {
-		switch (option) {
-		case 'p': ocean.procs = atol(optarg); break;
-		case 'n': points = atol(optarg); break;
-		case 'e': ocean.tolerance = atof(optarg); break;
-		case 'r': ocean.width = atof(optarg); break;
-		case 't': ocean.step_s = atof(optarg); break;
-		case 's': stats = 1; break;
-		case 'c': check = 1; break;
-		case 'o': print = 1; break;
-		default: usage("unknown option");
-		}
-	}
-	MAIN_INITENV(,)
-	ROAM_NEEDS(ScC)
-	set_up();
-
-	total_us = now_us();
-	CREATE(work, ocean.procs)
-	WAIT_FOR_END(ocean.procs)
-	total_us = now_us() - total_us;
-
-	for (i = 0; stats && i < ocean.procs; i++)
-		printf("process %ld: elliptic solves %lu us\n", i, ocean.shared->solve_us[i]);
-	if (print)
-		print_solves();
-	if (check)
-		verdict = verify() ? "ok" : "FAILED";
-	printf("ocean: n %ld p %ld total_us %lu region_us %lu verified %s\n", points, ocean.procs,
-	    total_us, ocean.shared->end_us - ocean.shared->start_us, verdict);
-	if (verdict[0] == 'F')
-		exit(1);
-	MAIN_END
+	printf("n %ld", points);
 }

@@ -2,27 +2,41 @@
 EXTERN_ENV
 include(ocean.H)
 
-/* As first_row, with the border rows, which belong to the outermost bands. */
-long first_stored(long n, long procs, long id)
+/* The part of a process with its part of the border. */
+static struct part stored_part(long n, long count, long id)
 {
-	return id == 0 ? 0 : id < procs ? first_row(n, procs, id) : n + 2;
+	struct part part = part_of(n, count, id);
+
+	if (id >= count)
+		return part;
+	part.row -= part.row == 1;
+	part.col -= part.col == 1;
+	part.row_end += part.row_end == n + 1;
+	part.col_end += part.col_end == n + 1;
+	return part;
+}
+
+static struct part own_part(const struct worker *w)
+{
+	return part_of(w->level[w->o->levels - 1].n, w->o->procs, w->id);
 }
 
 /* Sets the borders so that the mean of a border cell and its neighbour is `wall`. */
 static void mirror(const struct worker *w, grid g, double wall)
 {
-	const struct level *top = &w->level[w->o->levels - 1];
-	const long n = top->n, first = first_row(n, top->procs, w->id);
-	const long end = first_row(n, top->procs, w->id + 1);
+	const long n = w->level[w->o->levels - 1].n;
+	const struct part part = own_part(w), stored = stored_part(n, w->o->procs, w->id);
 	long i, j;
 
-	for (i = first; i < end; i++) {
-		g[i][0] = 2 * wall - g[i][1];
-		g[i][n + 1] = 2 * wall - g[i][n];
+	for (i = part.row; i < part.row_end; i++) {
+		if (stored.col == 0)
+			g[i][0] = 2 * wall - g[i][1];
+		if (stored.col_end == n + 2)
+			g[i][n + 1] = 2 * wall - g[i][n];
 	}
-	for (j = 0; first == 1 && j <= n + 1; j++)
+	for (j = stored.col; stored.row == 0 && j < stored.col_end; j++)
 		g[0][j] = 2 * wall - g[1][j];
-	for (j = 0; first < end && end == n + 1 && j <= n + 1; j++)
+	for (j = stored.col; stored.row_end == n + 2 && j < stored.col_end; j++)
 		g[n + 1][j] = 2 * wall - g[n][j];
 }
 
@@ -52,19 +66,19 @@ static inline double jacobian(double *const *a, double *const *b, long i, long j
 static void compute_vorticity(const struct worker *w)
 {
 	const struct level *top = &w->level[w->o->levels - 1];
-	const long end = first_row(top->n, top->procs, w->id + 1);
+	const struct part part = own_part(w);
 	const double per_cell2 = 1 / top->cell2;
 	long i, j, k;
 
 	for (k = 0; k < 2; k++) {
 		grid psi = w->o->psi[k], zeta = w->o->zeta[k];
 
-		for (i = first_row(top->n, top->procs, w->id); i < end; i++)
-			for (j = 1; j <= top->n; j++)
+		for (i = part.row; i < part.row_end; i++)
+			for (j = part.col; j < part.col_end; j++)
 				zeta[i][j] = laplace(psi, i, j) * per_cell2;
 		mirror(w, zeta, 0);
 	}
-	meet(w, top->procs);
+	meet_of(top->procs);
 }
 
 /* The right hand sides of both elliptic equations, from psi and zeta of the neighbour rows too. */
@@ -72,18 +86,18 @@ static void compute_rhs(const struct worker *w)
 {
 	const struct ocean *o = w->o;
 	const struct level *top = &w->level[o->levels - 1];
-	const long end = first_row(top->n, top->procs, w->id + 1);
+	const struct part part = own_part(w);
 	const double pi = acos(-1.0), side = o->width * (double)top->n;
 	const double viscosity = VISCOSITY / top->cell2, beta = BETA / (2 * o->width);
 	const double per_cell2 = 1 / top->cell2;
 	grid p1 = o->psi[0], p2 = o->psi[1], z1 = o->zeta[0], z2 = o->zeta[1];
 	long i, j;
 
-	for (i = first_row(top->n, top->procs, w->id); i < end; i++) {
+	for (i = part.row; i < part.row_end; i++) {
 		const double y = ((double)i - 0.5) / (double)top->n;
 		const double wind = -2 * pi * WIND / (DEPTH1 * side) * sin(2 * pi * y);
 
-		for (j = 1; j <= top->n; j++) {
+		for (j = part.col; j < part.col_end; j++) {
 			const double exchange = jacobian(p1, p2, i, j);
 			const double rhs1 = wind + viscosity * laplace(z1, i, j) -
 			    beta * (p1[i][j + 1] - p1[i][j - 1]) -
@@ -98,21 +112,24 @@ static void compute_rhs(const struct worker *w)
 	}
 }
 
-/* The sum over the basin, the same to the last bit for any distribution of the rows. */
+/*
+ * The sum over the basin, the same to the last bit for any distribution of the points: a row is summed
+ * from its first to its last point, by the process that has the first one.
+ */
 static double sum_of_all(const struct worker *w, grid g)
 {
 	const struct level *top = &w->level[w->o->levels - 1];
-	const long end = first_row(top->n, top->procs, w->id + 1);
+	const struct part part = own_part(w);
 	double *row_sum = w->shared->row_sum, sum = 0;
 	long i, j;
 
-	for (i = first_row(top->n, top->procs, w->id); i < end; i++)
+	for (i = part.row; part.col == 1 && i < part.row_end; i++)
 		for (row_sum[i] = 0, j = 1; j <= top->n; j++)
 			row_sum[i] += g[i][j];
-	meet(w, top->procs);
+	meet_of(top->procs);
 	for (i = 1; i <= top->n; i++)
 		sum += row_sum[i];
-	meet(w, top->procs);
+	meet_of(top->procs);
 	return sum;
 }
 
@@ -121,13 +138,13 @@ static void advance(struct worker *w, long step, double wall_tendency)
 {
 	const struct ocean *o = w->o;
 	const struct level *top = &w->level[o->levels - 1];
-	const long end = first_row(top->n, top->procs, w->id + 1);
+	const struct part part = own_part(w);
 	const double now = step == 0 ? o->step_s : 1.5 * o->step_s;
 	const double last = step == 0 ? 0 : -0.5 * o->step_s;
 	long i, j;
 
-	for (i = first_row(top->n, top->procs, w->id); i < end; i++)
-		for (j = 1; j <= top->n; j++) {
+	for (i = part.row; i < part.row_end; i++)
+		for (j = part.col; j < part.col_end; j++) {
 			const double b = o->answer[0][i][j];
 			const double c = o->answer[1][i][j] + wall_tendency * o->unit[i][j];
 			const double tendency1 = b + SHARE2 * c, tendency2 = b - SHARE1 * c;
@@ -141,26 +158,27 @@ static void advance(struct worker *w, long step, double wall_tendency)
 	w->wall_tendency = wall_tendency;
 	mirror(w, o->psi[0], SHARE2 * w->wall);
 	mirror(w, o->psi[1], -SHARE1 * w->wall);
-	meet(w, top->procs);
+	meet_of(top->procs);
 }
 
 /* --------------------------------------------------------------------------------- a whole run */
 
-/* Each process writes its bands of all grids first, which makes their pages its own. */
-static void clear(const struct worker *w, grid g, long n, long procs)
+/* Each process writes its parts of all grids first, which makes the pages of a band its own. */
+static void clear(const struct worker *w, grid g, long n, long count)
 {
-	const long end = first_stored(n, procs, w->id + 1);
+	const struct part part = stored_part(n, count, w->id);
 	long i;
 
-	for (i = first_stored(n, procs, w->id); i < end; i++)
-		memset(g[i], 0, (size_t)(n + 2) * sizeof(double));
+	for (i = part.row; i < part.row_end; i++)
+		memset(&g[i][part.col], 0, (size_t)(part.col_end - part.col) * sizeof(double));
 }
 
 /* Two gyres and a few eddies in the upper layer, a faint image of them below. */
-static void start_fields(const struct worker *w)
+static void write_fields(const struct worker *w)
 {
 	const struct ocean *o = w->o;
 	const long n = w->level[o->levels - 1].n;
+	const struct part part = own_part(w);
 	const double pi = acos(-1.0);
 	long i, j, k;
 
@@ -175,8 +193,8 @@ static void start_fields(const struct worker *w)
 		clear(w, o->rhs[k], n, o->procs);
 		clear(w, o->answer[k], n, o->procs);
 	}
-	for (i = first_row(n, o->procs, w->id); i < first_row(n, o->procs, w->id + 1); i++)
-		for (j = 1; j <= n; j++) {
+	for (i = part.row; i < part.row_end; i++)
+		for (j = part.col; j < part.col_end; j++) {
 			const double x = pi * ((double)j - 0.5) / (double)n;
 			const double y = pi * ((double)i - 0.5) / (double)n;
 			const double gyres = 1e5 * sin(x) * sin(2 * y);
@@ -193,29 +211,39 @@ static void start_fields(const struct worker *w)
 static double solve_unit(struct worker *w)
 {
 	const struct level *top = &w->level[w->o->levels - 1];
-	const long n = top->n, end = first_row(n, top->procs, w->id + 1);
+	const struct part part = own_part(w);
+	const long n = top->n;
 	grid f = w->o->rhs[1];
 	long i, j;
 
-	for (i = first_row(n, top->procs, w->id); i < end; i++)
-		for (j = 1; j <= n; j++)
+	for (i = part.row; i < part.row_end; i++)
+		for (j = part.col; j < part.col_end; j++)
 			f[i][j] = -2.0 * ((i == 1) + (i == n) + (j == 1) + (j == n)) / top->cell2;
 	solve(w, w->o->unit, f, COUPLE);
 	return sum_of_all(w, w->o->unit);
 }
 
-void run(const struct ocean *o, long id)
+static struct worker make_worker(const struct ocean *o, long id)
 {
 	struct worker w = { .o = o, .shared = o->shared, .id = id };
+
+	memcpy(w.level, o->level, sizeof(w.level));
+	return w;
+}
+
+void start_fields(const struct ocean *o, long id)
+{
+	const struct worker w = make_worker(o, id);
+
+	write_fields(&w);
+}
+
+void run_model(const struct ocean *o, long id)
+{
+	struct worker w = make_worker(o, id);
 	double unit_sum;
 	long step;
 
-	memcpy(w.level, o->level, sizeof(w.level));
-	start_fields(&w);
-	meet(&w, o->procs);
-	if (id == 0)
-		CLOCK(w.shared->start_us);
-	SPLASH3_ROI_BEGIN();
 	unit_sum = solve_unit(&w);
 	for (step = 0; step < STEPS; step++) {
 		compute_vorticity(&w);
@@ -224,10 +252,6 @@ void run(const struct ocean *o, long id)
 		solve(&w, o->answer[1], o->rhs[1], COUPLE);
 		advance(&w, step, -sum_of_all(&w, o->answer[1]) / unit_sum);
 	}
-	SPLASH3_ROI_END();
-	if (id == 0) {
+	if (id == 0)
 		w.shared->wall = w.wall;
-		CLOCK(w.shared->end_us);
-	}
 }
-

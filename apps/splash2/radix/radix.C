@@ -4,8 +4,8 @@
  * Each process owns an equal part of the keys.  One pass for each digit, the lowest first: count
  * the digits of the own keys; find, by a prefix sum over all processes, where the own keys of each
  * digit go; move them there.  The sums travel up and down a binary tree of processes, each edge of
- * it guarded by a pause: a process waits for its neighbours in the tree only, and there is no
- * barrier but the one that ends a pass.
+ * it guarded by a pause.  As in the suite, barriers stand before and between the ways up and down, and
+ * before and after the moves: four for each digit, although the pauses order what the tree needs.
  *
  * The moves are the communication: keys of one digit go to one place, whichever process owns them, so
  * a process writes ranges of pages all over the other array, and reads its own part in the next pass
@@ -14,17 +14,15 @@
  * -p P  processes      -n N  keys        -r R  radix, a power of 2      -m M  keys are below M
  * -s    times per process        -t    test the result        -o  print it
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 MAIN_ENV
+include(common.H)
 
-#define PROCS_MAX 64
+#define NAME "radix"
+#define OPTIONS "n:r:m:sto"
+#define USAGE "[-n keys] [-r radix] [-m max key] [-s] [-t] [-o]"
+include(main.H)
+
 #define LEVELS_MAX 6
-#define PAGE_BYTES 4096
 
 /*
  * A process's mailbox in the tree.  It puts the counts of its subtree into `sum` and sets `up`; its
@@ -38,16 +36,11 @@ struct node {
 	uint32_t *start; /* shared, radix numbers */
 };
 
+/* What each process spent on the parts of a pass; arrays of their own, as in the suite. */
+enum part { PART_COUNT, PART_PREFIX, PART_MOVE, PARTS };
+
 /* Data that the processes share, besides the keys. */
 struct shared {
-	BARDEC(barrier)
-	LOCKDEC(id_lock)
-	long next_id;
-	unsigned long start_us;
-	unsigned long end_us;
-	unsigned long count_us[PROCS_MAX];
-	unsigned long prefix_us[PROCS_MAX];
-	unsigned long move_us[PROCS_MAX];
 	struct node node[PROCS_MAX];
 };
 
@@ -60,8 +53,8 @@ struct tables {
 
 /* Private variables, set before CREATE and only read afterwards: the same in every process. */
 static struct shared *shared;
+static unsigned long *spent_us[PARTS]; /* shared, of each process */
 static uint32_t *keys[2]; /* shared: each pass moves the keys from one to the other */
-static long procs = 1;
 static long n = 262144;
 static long radix = 1024;
 static long log2_radix;
@@ -70,15 +63,7 @@ static long passes;
 
 static long first_key(long id)
 {
-	return n * id / procs;
-}
-
-static unsigned long now_us(void)
-{
-	unsigned long now;
-
-	CLOCK(now);
-	return now;
+	return first_of(n, id);
 }
 
 /* ------------------------------------------------------------------------------------ the keys */
@@ -170,14 +155,17 @@ static void prefix(long id, struct tables *tables)
 	uint32_t sum = 0;
 	long d;
 
+	if (id != 0) {
+		memcpy(mine->sum, tables->count, bytes);
+		SETPAUSE(mine->up)
+	}
+	meet();
 	if (id == 0) {
 		for (d = 0; d < radix; d++) {
 			tables->start[d] = sum;
 			sum += tables->count[d];
 		}
 	} else {
-		memcpy(mine->sum, tables->count, bytes);
-		SETPAUSE(mine->up)
 		WAITPAUSE(mine->down)
 		CLEARPAUSE(mine->down)
 		memcpy(tables->start, mine->start, bytes);
@@ -193,77 +181,55 @@ static void sort_digit(long id, long pass, struct tables *tables)
 	const uint32_t mask = (uint32_t)radix - 1;
 	uint32_t *count = tables->count, *start = tables->start;
 	const unsigned long begin_us = now_us();
-	unsigned long counted_us, summed_us;
+	unsigned long counted_us, summed_us, moving_us;
 	long i;
 
 	memset(count, 0, (size_t)radix * sizeof(*count));
 	for (i = first_key(id); i < first_key(id + 1); i++)
 		count[from[i] >> shift & mask]++;
 	counted_us = now_us();
+	meet();
 	prefix(id, tables);
 	summed_us = now_us();
+	meet();
+	moving_us = now_us();
 	for (i = first_key(id); i < first_key(id + 1); i++)
 		to[start[from[i] >> shift & mask]++] = from[i];
-	shared->count_us[id] += counted_us - begin_us;
-	shared->prefix_us[id] += summed_us - counted_us;
-	shared->move_us[id] += now_us() - summed_us;
+	spent_us[PART_COUNT][id] += counted_us - begin_us;
+	spent_us[PART_PREFIX][id] += summed_us - counted_us;
+	spent_us[PART_MOVE][id] += now_us() - moving_us;
+	meet();
 }
 
 static void tables_init(struct tables *tables)
 {
 	const size_t count = (size_t)radix;
-	uint32_t *block = calloc(count * (2 + LEVELS_MAX), sizeof(*block));
+	uint32_t *block = own(count * (2 + LEVELS_MAX) * sizeof(*block));
 	long i;
 
-	if (block == NULL) {
-		fprintf(stderr, "radix: out of memory\n");
-		exit(1);
-	}
 	tables->count = block;
 	tables->start = block + count;
 	for (i = 0; i < LEVELS_MAX; i++)
 		tables->left[i] = block + count * (size_t)(2 + i);
 }
 
-/* What every process runs. */
-static void work(void)
+static void work(long id)
 {
 	struct tables tables;
-	long id, pass;
-
-	/* A process's number in the program is its order of arrival, not its node. */
-	LOCK(shared->id_lock)
-	id = shared->next_id++;
-	UNLOCK(shared->id_lock)
+	long pass;
 
 	tables_init(&tables);
-	fill(id);
-	BARRIER(shared->barrier, procs)
-	if (id == 0)
-		CLOCK(shared->start_us);
-	SPLASH3_ROI_BEGIN();
-	for (pass = 0; pass < passes; pass++) {
+	for (pass = 0; pass < passes; pass++)
 		sort_digit(id, pass, &tables);
-		BARRIER(shared->barrier, procs)
-	}
-	SPLASH3_ROI_END();
-	if (id == 0)
-		CLOCK(shared->end_us);
 	free(tables.count);
 }
 
 /* ------------------------------------------------------------------------------- verification */
 
-/* Spreads a key over 64 bits, so that sums of mixed keys tell one multiset of keys from another. */
-static uint64_t mix(uint64_t i)
-{
-	i = (i + 1) * 0x9e3779b97f4a7c15u;
-	i = (i ^ i >> 30) * 0xbf58476d1ce4e5b9u;
-	i = (i ^ i >> 27) * 0x94d049bb133111ebu;
-	return i ^ i >> 31;
-}
-
-/* Called by main alone, after WAIT_FOR_END: keys in order, and those that were generated. */
+/*
+ * Keys in order, and those that were generated: sums of noise, with a key as the number of its element,
+ * tell one multiset of keys from another.
+ */
 static int verify(void)
 {
 	const uint32_t *sorted = keys[passes % 2];
@@ -271,8 +237,8 @@ static int verify(void)
 	long i, disorder = 0;
 
 	for (i = 0; i < n; i++) {
-		before += mix(next_key(&state));
-		after += mix(sorted[i]);
+		before += noise(next_key(&state));
+		after += noise(sorted[i]);
 		disorder += i > 0 && sorted[i - 1] > sorted[i];
 	}
 	printf("test: %ld keys out of order, checksum %016llx, of the input %016llx\n", disorder,
@@ -282,28 +248,24 @@ static int verify(void)
 
 /* ------------------------------------------------------------------------------------ start-up */
 
-static void usage(const char *why)
+static int read_option(int letter, const char *value)
 {
-	fprintf(stderr, "radix: %s\nusage: radix [-p procs] [-n keys] [-r radix] [-m max key] "
-	    "[-s] [-t] [-o]\n", why);
-	exit(2);
+	return read_whole(value, letter == 'n' ? &n : letter == 'r' ? &radix : &max_key);
 }
 
 /* Shared memory for `count` numbers, from a page boundary on, so that parts share few pages. */
 static uint32_t *numbers(long count)
 {
-	char *block = (char *)G_MALLOC((size_t)count * sizeof(uint32_t) + PAGE_BYTES)
+	void *block = G_MALLOC((size_t)count * sizeof(uint32_t) + PAGE_BYTES)
 
-	block += (PAGE_BYTES - (uintptr_t)block % PAGE_BYTES) % PAGE_BYTES;
-	return (uint32_t *)(void *)block;
+	return page_start(block);
 }
 
 static void set_up(void)
 {
 	long i;
 
-	if (procs < 1 || procs > PROCS_MAX)
-		usage("-p must be 1 to 64");
+	ROAM_NEEDS(ScC)
 	if (n < 1 || n > UINT32_MAX)
 		usage("-n must be 1 to 2^32 - 1");
 	if (radix < 2 || radix > 1l << 20 || (radix & (radix - 1)) != 0)
@@ -316,6 +278,10 @@ static void set_up(void)
 		passes++;
 	shared = (struct shared *)G_MALLOC(sizeof(*shared))
 	memset(shared, 0, sizeof(*shared));
+	for (i = 0; i < PARTS; i++) {
+		spent_us[i] = (unsigned long *)G_MALLOC(sizeof(**spent_us) * PROCS_MAX)
+		memset(spent_us[i], 0, sizeof(**spent_us) * PROCS_MAX);
+	}
 	keys[0] = numbers(n);
 	keys[1] = numbers(n);
 	for (i = 0; i < procs; i++) {
@@ -324,48 +290,26 @@ static void set_up(void)
 		shared->node[i].sum = numbers(radix);
 		shared->node[i].start = numbers(radix);
 	}
-	LOCKINIT(shared->id_lock)
-	BARINIT(shared->barrier, procs)
 }
 
-int main(int argc, char **argv)
+static void print_times(void)
 {
-	int stats = 0, test = 0, print = 0, option;
-	const char *verdict = "off";
-	unsigned long total_us;
 	long i;
 
-	while ((option = getopt(argc, argv, "p:n:r:m:sto")) != -1) {
-		switch (option) {
-		case 'p': procs = atol(optarg); break;
-		case 'n': n = atol(optarg); break;
-		case 'r': radix = atol(optarg); break;
-		case 'm': max_key = atol(optarg); break;
-		case 's': stats = 1; break;
-		case 't': test = 1; break;
-		case 'o': print = 1; break;
-		default: usage("unknown option");
-		}
-	}
-	MAIN_INITENV(,)
-	ROAM_NEEDS(ScC)
-	set_up();
-
-	total_us = now_us();
-	CREATE(work, procs)
-	WAIT_FOR_END(procs)
-	total_us = now_us() - total_us;
-
-	for (i = 0; stats && i < procs; i++)
+	for (i = 0; i < procs; i++)
 		printf("process %ld: counting %lu us, prefix sums %lu us, moving %lu us\n", i,
-		    shared->count_us[i], shared->prefix_us[i], shared->move_us[i]);
-	for (i = 0; print && i < n; i++)
+		    spent_us[PART_COUNT][i], spent_us[PART_PREFIX][i], spent_us[PART_MOVE][i]);
+}
+
+static void print_result(void)
+{
+	long i;
+
+	for (i = 0; i < n; i++)
 		printf("%u\n", keys[passes % 2][i]);
-	if (test)
-		verdict = verify() ? "ok" : "FAILED";
-	printf("radix: n %ld r %ld p %ld total_us %lu region_us %lu verified %s\n", n, radix, procs,
-	    total_us, shared->end_us - shared->start_us, verdict);
-	if (verdict[0] == 'F')
-		exit(1);
-	MAIN_END
+}
+
+static void print_size(void)
+{
+	printf("n %ld r %ld", n, radix);
 }

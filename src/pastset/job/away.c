@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "msg/msg.h"
+#include "page/page.h"
 #include "pastset/job/client.h"
 #include "pastset/job/server.h"
 
@@ -95,13 +96,6 @@ static enum roam_err away_combine(const struct roam_ps_element *element,
 	return roami_client_outcome(request, &told);
 }
 
-/* Whether memory of the program's may fault: no message is made of it, or put there. */
-static bool away_faults(const struct roami_node *node, const void *memory)
-{
-	return (const uint8_t *)memory >= node->app &&
-	       (const uint8_t *)memory < node->app + node->layout.heap_bytes;
-}
-
 /* The tuple that goes with the request; one that may fault goes by `room`. */
 static struct roam_part away_tuple(const struct roam_ps_element *element,
 				   const struct roami_ask *ask,
@@ -109,7 +103,7 @@ static struct roam_part away_tuple(const struct roam_ps_element *element,
 {
 	if (!roami_ask_carries(ask))
 		return (struct roam_part){NULL, 0};
-	if (!away_faults(element->node, request->tuple))
+	if (!roami_page_faults(element->node, request->tuple))
 		return (struct roam_part){request->tuple, request->bytes};
 	memcpy(room, request->tuple, request->bytes);
 	return (struct roam_part){room, request->bytes};

@@ -1,0 +1,175 @@
+/*
+ * Calls that consist of other public calls: those of POSIX threads and the C library that programs
+ * bring along and roam has no object for.  Their state lies in the heap and is guarded by a lock of
+ * its address, so that every protocol shows it (a writer's section of a reader-writer lock is a
+ * section of that lock, under ScC too).  None is INSIDE: they call the program, and what is.
+ */
+#include <string.h>
+
+#include "api/api.h"
+#include "roam/roam.h"
+#include "sync/sync.h"
+
+void *roam_realloc(void *block, size_t old_bytes, size_t bytes)
+{
+	void *moved;
+
+	if (block == NULL)
+		return roam_alloc(bytes);
+	if (bytes == 0 || old_bytes == 0 || !roami_api_shared(block, old_bytes)) {
+		roami_api_errno(roami_api_over()                    ? ROAM_ESTATE
+				: bytes == 0 || old_bytes == 0 ? ROAM_EINVAL
+								    : ROAM_ENOTOURS);
+		return NULL;
+	}
+	moved = roam_alloc(bytes);
+	if (moved == NULL)
+		return NULL;
+	memcpy(moved, block, old_bytes < bytes ? old_bytes : bytes);
+	roami_api_errno(roam_free(block));
+	if (roam_errno() == ROAM_OK)
+		return moved;
+	roam_free(moved);
+	return NULL;
+}
+
+/* The state of a built object must be shared: a static would be another one on each node. */
+static enum roam_err built_shared(const void *state, size_t bytes, const char *call,
+				  const void *caller)
+{
+	if (roami_api_over())
+		return ROAM_ESTATE;
+	return roami_api_shared(state, bytes)
+		       ? ROAM_OK
+		       : roami_misused(roami_api_node_now(), ROAMI_MISUSE_PRIVATE, ROAM_ENOTOURS,
+				       call, state, caller);
+}
+
+/* In the function that the program calls. */
+#define SHARED(state) built_shared(state, sizeof(*(state)), __func__, __builtin_return_address(0))
+
+enum roam_err roam_once(uint32_t *once, void (*fn)(void))
+{
+	enum roam_err err = SHARED(once);
+
+	if (fn == NULL)
+		return ROAM_EINVAL;
+	if (err == ROAM_OK)
+		err = roam_lock(once);
+	if (err != ROAM_OK)
+		return err;
+	if (*once == 0) {
+		fn();
+		*once = 1;
+	}
+	return roam_unlock(once);
+}
+
+/* -------------------------------------------------------------------------- reader-writer locks */
+
+/* Where waiting readers and writers are told to look again. */
+static const void *rw_readers(const struct roam_rwlock *rw)
+{
+	return &rw->readers;
+}
+
+static const void *rw_writers(const struct roam_rwlock *rw)
+{
+	return &rw->writers;
+}
+
+enum roam_err roam_rdlock(struct roam_rwlock *rw)
+{
+	enum roam_err err = SHARED(rw);
+
+	if (err == ROAM_OK)
+		err = roam_lock(rw);
+	if (err != ROAM_OK)
+		return err;
+	while (err == ROAM_OK && rw->writers != 0) {
+		rw->waiting++;
+		err = roam_cond_wait(rw_readers(rw), rw);
+		rw->waiting--;
+	}
+	rw->readers++;
+	return roam_unlock(rw);
+}
+
+enum roam_err roam_tryrdlock(struct roam_rwlock *rw)
+{
+	enum roam_err err = SHARED(rw);
+	bool free;
+
+	if (err == ROAM_OK)
+		err = roam_trylock(rw);
+	if (err != ROAM_OK)
+		return err;
+	free = rw->writers == 0;
+	rw->readers += free;
+	err = roam_unlock(rw);
+	return err == ROAM_OK && !free ? ROAM_EBUSY : err;
+}
+
+/* The writer keeps the lock: its section is one of it. */
+enum roam_err roam_wrlock(struct roam_rwlock *rw)
+{
+	enum roam_err err = SHARED(rw);
+
+	if (err == ROAM_OK)
+		err = roam_lock(rw);
+	if (err != ROAM_OK || rw->readers == 0)
+		return err;
+	rw->writers++;
+	while (err == ROAM_OK && rw->readers != 0)
+		err = roam_cond_wait(rw_writers(rw), rw);
+	rw->writers--;
+	return err;
+}
+
+enum roam_err roam_trywrlock(struct roam_rwlock *rw)
+{
+	enum roam_err err = SHARED(rw);
+
+	if (err == ROAM_OK)
+		err = roam_trylock(rw);
+	if (err != ROAM_OK || rw->readers == 0)
+		return err;
+	err = roam_unlock(rw);
+	return err == ROAM_OK ? ROAM_EBUSY : err;
+}
+
+static enum roam_err rw_unlock_reader(struct roam_rwlock *rw)
+{
+	enum roam_err err = roam_lock(rw), left;
+
+	if (err != ROAM_OK)
+		return err;
+	err = rw->readers == 0 ? ROAM_ENOTHELD : ROAM_OK;
+	rw->readers -= err == ROAM_OK;
+	if (rw->readers == 0 && rw->writers != 0)
+		roam_cond_broadcast(rw_writers(rw));
+	left = roam_unlock(rw);
+	return err == ROAM_OK ? left : err;
+}
+
+enum roam_err roam_rwunlock(struct roam_rwlock *rw)
+{
+	enum roam_err err = SHARED(rw);
+	struct roami_node *node;
+	uint64_t round;
+
+	if (err == ROAM_OK)
+		err = roami_api_node(&node, &round);
+	if (err != ROAM_OK)
+		return err;
+	if (!roami_lock_held(node, (uint64_t)(uintptr_t)rw)) {
+		err = rw_unlock_reader(rw);
+		return err != ROAM_ENOTHELD
+			       ? err
+			       : roami_misused(node, ROAMI_MISUSE_UNLOCK, err, __func__, rw,
+					       __builtin_return_address(0));
+	}
+	if (rw->waiting != 0 && rw->writers == 0)
+		roam_cond_broadcast(rw_readers(rw));
+	return roam_unlock(rw);
+}

@@ -1,0 +1,61 @@
+/*
+ * Memory of large blocks, where all nodes have one heap.  Page by page it would cost each node a
+ * fault for every page that it touches, and shared memory is dearer to make, and to give back, than
+ * private memory.  So a new large block gets its memory when it is allocated, in runs for which the
+ * kernel finds huge pages.  Where it has none, or they come slowly, or little memory is free, the
+ * rest comes with faults, as ever; so does all of it where a page should be near to the node that
+ * touches it first.
+ */
+#include "job/job.h"
+#include "os/os.h"
+
+#define FILL_LEAST ((uint64_t)1 << 20) /* bytes of a block */
+#define FILL_RUN   (16 * ROAMI_OS_HUGE) /* at once: a call makes all CPUs look up for a moment */
+#define FILL_PART  4u /* all that was filled is at most this part of the memory that was free */
+
+/*
+ * What a huge page may take on average, and all of them may take more: 512 pages cost about a
+ * millisecond one by one.
+ */
+#define FILL_EACH_NS  500000u
+#define FILL_SLACK_NS 5000000u
+
+/* Whether the heap stays, and the block's memory is so little that it need not be looked at. */
+static bool fill_may(struct roami_job *job, uint64_t bytes)
+{
+	uint64_t had = atomic_load(&job->filled), room;
+
+	if (!roami_one_heap(job->node) || bytes < FILL_LEAST || job->fills_not ||
+	    (job->life == ROAMI_JOB_ALONE && job->boot.me != 0))
+		return false;
+	if (had == 0 && roami_os_numa()) {
+		job->fills_not = true;
+		return false;
+	}
+	room = (roami_os_memory_free() + had) / (FILL_PART * job->nodes);
+	return had + bytes <= room;
+}
+
+void roami_job_fill(struct roami_job *job, uint64_t offset, uint64_t bytes)
+{
+	uint8_t *at = roami_os_huge_round(job->app + offset);
+	uint8_t *end = roami_os_huge_round(job->app + offset + bytes + ROAMI_OS_HUGE - 1);
+	uint64_t begin, limit = FILL_SLACK_NS;
+
+	if (!fill_may(job, bytes))
+		return;
+	atomic_fetch_add(&job->filled, bytes);
+	begin = roami_os_now_ns();
+	while (at < end && roami_os_now_ns() - begin < limit) {
+		size_t some = (size_t)(end - at) < FILL_RUN ? (size_t)(end - at) : FILL_RUN;
+
+		if (at < job->app || at + some > job->app + job->layout.heap_bytes)
+			return;
+		if (!roami_os_huge_make(at, some)) {
+			job->fills_not = true;
+			return;
+		}
+		limit += some / ROAMI_OS_HUGE * FILL_EACH_NS;
+		at += some;
+	}
+}

@@ -1,0 +1,109 @@
+// Shows that containers of roam/roam.hpp are shared with all that they hold, that its locks and
+// conditions are those of std::lock_guard and the like, and that parallel_for leaves none out.
+// heap NODES
+#include <cstdlib>
+#include <mutex>
+#include <shared_mutex>
+
+#include <roam/roam.hpp>
+
+#include "check.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+
+struct all {
+	roam::mutex mutex;
+	roam::condition condition;
+	roam::shared_mutex table_mutex;
+	roam::vector<roam::string> names;
+	roam::unordered_map<int, roam::list<int>> table;
+	roam::map<roam::string, int> order;
+	roam::set<int> set;
+	roam::deque<int> deque;
+	roam::vector<int> marks = roam::vector<int>(1001);
+	unsigned ready = 0;
+};
+
+all *shared;
+
+void fill()
+{
+	const unsigned me = roam_node();
+	std::lock_guard guard(shared->mutex);
+
+	for (int i = 0; i < 50; i++) {
+		shared->names.emplace_back("a name that is too long for the string itself");
+		shared->order[roam::string("key ") + std::to_string(i).c_str()]++;
+		shared->set.insert(i);
+		shared->deque.push_back(static_cast<int>(me));
+	}
+}
+
+void tables()
+{
+	for (int i = 0; i < 100; i++) {
+		std::unique_lock writer(shared->table_mutex);
+		shared->table[i].push_back(static_cast<int>(roam_node()));
+	}
+	roam::barrier();
+	for (int i = 0; i < 100; i++) {
+		std::shared_lock reader(shared->table_mutex);
+		check(shared->table.at(i).size() == roam_nodes());
+	}
+	roam::barrier();
+}
+
+void waits()
+{
+	std::unique_lock lock(shared->mutex);
+
+	check(!shared->condition.wait_for(lock, 5ms, [] { return shared->ready > 1000; }));
+	shared->ready++;
+	shared->condition.notify_all();
+	shared->condition.wait(lock, [] { return shared->ready >= roam_nodes(); });
+	check(!shared->mutex.try_lock());
+	lock.unlock();
+	roam::barrier();
+	if (roam_node() == 0) {
+		check(shared->mutex.try_lock_for(10s));
+		shared->mutex.unlock();
+		try {
+			shared->mutex.unlock();
+			check(false);
+		} catch (const roam::error &error) {
+			check(error.err() == ROAM_ENOTHELD);
+		}
+	}
+}
+
+void work()
+{
+	const auto nodes = roam_nodes();
+
+	fill();
+	roam::barrier();
+	check(shared->names.size() == 50 * nodes && shared->deque.size() == 50 * nodes);
+	check(shared->names.back() == "a name that is too long for the string itself");
+	check(shared->order.size() == 50 && shared->set.size() == 50);
+	check(shared->order.begin()->second == static_cast<int>(nodes));
+	roam::barrier();
+	tables();
+	waits();
+	roam::parallel_for(0, 1001, [](int i) { shared->marks[static_cast<std::size_t>(i)] += i; });
+	for (int i = 0; i < 1001; i++)
+		check(shared->marks[static_cast<std::size_t>(i)] == i);
+	roam::parallel_for(5, 5, [](int) { check(false); });
+	check(roam::sum(static_cast<std::int64_t>(1)) == nodes && roam::sum(0.5) == nodes * 0.5);
+}
+
+} // namespace
+
+int main(int, char **argv)
+{
+	shared = roam::make<all>();
+	roam::parallel(static_cast<unsigned>(std::atoi(argv[1])), work);
+	roam::destroy(shared);
+	return 0;
+}

@@ -1,0 +1,187 @@
+/*
+ * Processes that are threads, several to a node (ROAM_THREADS): each is itself, a node's threads
+ * have its statics, and all synchronise as processes of their own do.
+ * team HOW PROCESSES THREADS ROUNDS; HOW all: roam_create_all, loop: roam_create once per process,
+ * init: as all, and a process calls roam_thread_init, unequal: barriers of all begin while other
+ * threads of the node come late; the last process early: ends before it has met the others, killed:
+ * writes nowhere, leave: exits.
+ */
+#include "multi.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define MOST   64u
+#define WORDS  6000u /* of 8 bytes: some pages, each written by all */
+#define TURNS  8u
+#define LOCKED 40u
+
+struct shared {
+	uint64_t words[WORDS];
+	uint64_t seen[MOST]; /* rounds in which this process was there */
+	uint64_t count;      /* under lock */
+	uint64_t queue;      /* the process whose turn it is, by cond */
+	uint64_t told;       /* by flag */
+	uint64_t met;        /* by those of the barrier of some */
+};
+
+static struct shared *shared;
+static unsigned processes, threads, round_now;
+static const char *how;
+static _Atomic unsigned mates; /* static: of the node's threads alone */
+static unsigned long all, some, lock, cond, flag;
+
+static uint64_t word(unsigned turn, unsigned i)
+{
+	return (uint64_t)round_now << 40 | (uint64_t)turn << 32 | i;
+}
+
+static void meet(void)
+{
+	must(roam_barrier(&all, processes));
+}
+
+/* Each writes every word of its own number; then all read all. */
+static void exchange(unsigned me)
+{
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		for (unsigned i = me; i < WORDS; i += processes)
+			shared->words[i] = word(turn, i);
+		meet();
+		for (unsigned i = 0; i < WORDS; i++)
+			check(shared->words[i] == word(turn, i));
+		meet();
+	}
+}
+
+static void take_locks(void)
+{
+	for (unsigned i = 0; i < LOCKED; i++) {
+		must(roam_lock(&lock));
+		shared->count++;
+		must(roam_unlock(&lock));
+	}
+}
+
+/* One after the other, the last process first. */
+static void queue_up(unsigned me)
+{
+	must(roam_lock(&lock));
+	while (shared->queue != me)
+		must(roam_cond_wait(&cond, &lock));
+	shared->queue--;
+	must(roam_cond_broadcast(&cond));
+	must(roam_unlock(&lock));
+}
+
+/* Not all: some nodes with all their threads, some with a part of them. */
+static void meet_some(unsigned me)
+{
+	unsigned count = processes / 2 + 1;
+
+	if (me >= count)
+		return;
+	if (me == 0)
+		shared->met = word(0, 1);
+	must(roam_barrier(&some, count));
+	check(shared->met == word(0, 1));
+	must(roam_barrier(&some, count));
+}
+
+/* Two sums at once, again and again: all have each result before any can begin the next. */
+static void add_up(unsigned me)
+{
+	for (unsigned turn = 1; turn <= TURNS; turn++) {
+		int64_t values[2] = {turn * me, -(int64_t)turn};
+		double most = (double)(me * turn);
+
+		must(roam_reduce(values, 2, ROAM_INT64, ROAM_SUM));
+		check(values[0] == (int64_t)turn * processes * (processes - 1) / 2);
+		check(values[1] == -(int64_t)turn * processes);
+		must(roam_reduce(&most, 1, ROAM_DOUBLE, ROAM_MAX));
+		check(most == (double)((processes - 1) * turn));
+	}
+}
+
+static void node_main(void)
+{
+	unsigned me = roam_node();
+
+	if (strcmp(how, "unequal") == 0 && me % threads != 0)
+		usleep(20000 * me);
+	if (strcmp(how, "init") == 0 && me == processes - 1)
+		must_fail(roam_thread_init(), ROAM_ESTATE);
+	check(me < processes);
+	if (me == processes - 1 && strcmp(how, "early") == 0)
+		return;
+	if (me == processes - 1 && strcmp(how, "killed") == 0)
+		*(volatile int *)NULL = 1;
+	if (me == processes - 1 && strcmp(how, "leave") == 0)
+		exit(3);
+	check(++shared->seen[me] == round_now);
+	meet(); /* nodes may have been forked here, with the statics of their parent */
+	atomic_fetch_add(&mates, 1);
+	meet();
+	check(roam_nodes() == processes);
+	check(atomic_load(&mates) == threads);
+	for (unsigned i = 0; i < processes; i++)
+		check(shared->seen[i] == round_now);
+	exchange(me);
+	take_locks();
+	queue_up(me);
+	meet_some(me);
+	if (me == processes - 1) {
+		shared->told = word(1, me);
+		must(roam_flag_set(&flag));
+	} else {
+		must(roam_flag_wait(&flag));
+		check(shared->told == word(1, processes - 1));
+	}
+	must(roam_barrier_all());
+	add_up(me);
+}
+
+/* The library has said why not. */
+static void created(enum roam_err err)
+{
+	if (err != ROAM_OK)
+		exit(EXIT_FAILURE);
+}
+
+static void run_round(void)
+{
+	must(roam_flag_clear(&flag));
+	shared->queue = processes - 1;
+	atomic_store(&mates, 0);
+	if (strcmp(how, "loop") == 0) {
+		for (unsigned i = 1; i < processes; i++)
+			created(roam_create(node_main));
+		node_main();
+	} else {
+		created(roam_create_all(node_main, processes));
+	}
+	must(roam_wait_for_end());
+	check(shared->count == (uint64_t)round_now * processes * LOCKED);
+	for (unsigned i = 0; i < WORDS; i++)
+		check(shared->words[i] == word(TURNS - 1, i));
+}
+
+int main(int argc, char **argv)
+{
+	unsigned rounds;
+
+	check(argc == 5);
+	how = argv[1];
+	processes = number(argv[2]);
+	threads = number(argv[3]);
+	rounds = number(argv[4]);
+	check(processes <= MOST && threads > 0);
+	must(roam_start_main());
+	shared = must_alloc(sizeof(*shared));
+	for (round_now = 1; round_now <= rounds; round_now++)
+		run_round();
+	printf("%u processes right\n", processes);
+	must(roam_finish());
+	return 0;
+}
