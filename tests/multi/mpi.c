@@ -3,7 +3,7 @@
  * handlers of SIGSEGV and SIGBUS that end the process, and keeps others from replacing them.
  * mpi WHEN; forks two nodes, node 0 uses MPI.
  *	WHEN  before: MPI_Init, then roam_start; after: the other way round;
- *	      between: within the job, while pages fault on both sides of it;
+ *	      between: within the job; the next thing that its node does is a fault;
  *	      slow: the same, and a while passes before the next synchronisation, which looks
  *	      after roam's handlers at most once a second
  */
@@ -17,6 +17,7 @@
 #define PAGE   4096u
 
 static unsigned char *pages;
+static unsigned char *late; /* node 1 writes it, node 0 reads it only when MPI has started */
 static const char *when;
 
 static int is_when(const char *name)
@@ -42,7 +43,7 @@ static void start_mpi(void)
 	use_mpi();
 }
 
-/* Every page faults on both nodes in every round. */
+/* Both nodes write to every page.  Copies that are in use all the time need no fault. */
 static void share(unsigned round)
 {
 	unsigned me = roam_node();
@@ -59,9 +60,13 @@ static void node_main(void)
 {
 	int within = is_when("between") || is_when("slow");
 
+	if (roam_node() == 1)
+		*late = 42;
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		if (round == ROUNDS / 2 && roam_node() == 0 && within)
 			start_mpi();
+		if (round == ROUNDS / 2 && is_when("between"))
+			check(*late == 42);
 		if (round == ROUNDS / 2 && is_when("slow"))
 			usleep(2200000);
 		if (round == ROUNDS / 2)
@@ -82,6 +87,7 @@ int main(int argc, char **argv)
 	if (is_when("after"))
 		start_mpi();
 	pages = must_alloc(PAGES * PAGE);
+	late = must_alloc(PAGE);
 	must(roam_create_all(node_main, 2));
 	must(roam_finish());
 	check(MPI_Finalize() == MPI_SUCCESS);
