@@ -153,6 +153,7 @@ static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool
 		memcpy(batch + head, &place, sizeof(place));
 		head += sizeof(place);
 	}
+	roami_diff_count_runs(node, item.page);
 	item.bytes = flush_encode(node, batch + head, item.page, twin, dirty->keep);
 	roami_pointers_look(node, item.page, batch + head, item.bytes);
 	dirty->changed = item.bytes != 0;

@@ -177,6 +177,7 @@ static size_t flush_bytes(struct roami_node *node, struct roam_dirty *dirty, uns
 	roami_contract(!dirty->home && home != node->me);
 	roami_assert(entry->twin != 0);
 	__builtin_prefetch(&there->headers[dirty->page].version, 1);
+	roami_diff_count_runs(node, dirty->page);
 	changed = flush_put(node, there->heap + (size_t)dirty->page * ROAMI_PAGE,
 			    roami_page_bytes(node, dirty->page),
 			    roami_twin_bytes(node, entry->twin), dirty->keep);

@@ -39,3 +39,18 @@ ROAMI_RACY bool roami_diff_apply(uint8_t *dst, uint8_t *also, const uint8_t *in,
 {
 	return roami_diff_apply_lines(dst, also, in, len);
 }
+
+ROAMI_RACY size_t roami_diff_runs(const uint8_t *cur, const uint8_t *twin)
+{
+	bool before = false;
+	size_t runs = 0;
+
+	for (size_t at = 0; at < ROAMI_DIFF_PAGE_BYTES; at += 8) {
+		uint64_t word = roami_diff_load(cur + at) ^ roami_diff_load(twin + at);
+		bool low = (uint32_t)word != 0, high = word >> 32 != 0;
+
+		runs += (size_t)(low && !before) + (size_t)(high && !low);
+		before = high;
+	}
+	return runs;
+}

@@ -70,6 +70,9 @@ struct roami_diff_ops {
  */
 const struct roami_diff_ops *roami_diff_choose(const char *simd);
 
+/* Runs of neighbouring words of 4 bytes in which two pages differ; for statistics. */
+size_t roami_diff_runs(const uint8_t *cur, const uint8_t *twin);
+
 /* The portable `apply`, for callers that have no ops at hand. */
 bool roami_diff_apply(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len);
 

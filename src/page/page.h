@@ -101,6 +101,9 @@ bool roami_page_faults(const struct roami_node *node, const void *memory);
  */
 void roami_page_dump(struct roami_node *node, uint32_t page);
 
+/* With ROAM_STATS, before the diff of a page is made: counts the runs of words that changed. */
+void roami_diff_count_runs(struct roami_node *node, uint32_t page);
+
 /* The pending page and its twin get what differs in `bytes`, the home's, from the twin. */
 void roami_page_follow(struct roami_node *node, uint32_t page, const uint8_t *bytes);
 

@@ -23,6 +23,16 @@ const uint8_t *roami_page_old(struct roami_node *node, uint32_t page)
 	return twin != NULL ? twin : roami_page_bytes(node, page);
 }
 
+void roami_diff_count_runs(struct roami_node *node, uint32_t page)
+{
+	const uint8_t *twin = roami_twin_bytes(node, roami_page_entry(node, page)->twin);
+
+	roami_contract_owned(node, page);
+	if (node->options->stats[0] != '\0')
+		ROAMI_COUNT(node->stats, diff_runs,
+			    roami_diff_runs(roami_page_bytes(node, page), twin));
+}
+
 size_t roami_diff_make(struct roami_node *node, uint32_t page, uint8_t *out, bool keep)
 {
 	const uint8_t *bytes = roami_page_bytes(node, page);
@@ -31,6 +41,7 @@ size_t roami_diff_make(struct roami_node *node, uint32_t page, uint8_t *out, boo
 
 	roami_contract_locked(node, page);
 	roami_assert(twin != NULL);
+	roami_diff_count_runs(node, page);
 	roami_step(node);
 	made = keep ? pages_of(node)->diff->encode_sticky(out, bytes, twin, ROAMI_PAGE)
 		    : pages_of(node)->diff->encode(out, bytes, twin, ROAMI_PAGE);

@@ -580,6 +580,44 @@ test_moving(void)
 	with_each(moving_each);
 }
 
+/* Runs of changed words, counted one by one. */
+static size_t naive_runs(const uint8_t *cur, const uint8_t *twin)
+{
+	size_t runs = 0;
+	bool before = false;
+
+	for (size_t at = 0; at < PAGE; at += 4) {
+		bool differs = memcmp(cur + at, twin + at, 4) != 0;
+
+		runs += differs && !before;
+		before = differs;
+	}
+	return runs;
+}
+
+static void
+test_runs(void)
+{
+	uint8_t cur[PAGE] = {0}, twin[PAGE] = {0};
+	uint64_t seed = 1;
+	size_t wrong = 0;
+
+	CU_ASSERT_EQUAL(roami_diff_runs(cur, twin), 0);
+	for (unsigned round = 1; round < 2000; round++) {
+		memset(cur, 0, sizeof(cur));
+		for (unsigned i = 0; i < round % 97; i++) {
+			size_t at = unit_random(&seed) % PAGE, most = PAGE - at;
+			size_t bytes = unit_random(&seed) % (most < 40 ? most : 40) + 1;
+
+			memset(cur + at, 1 << round % 8, bytes);
+		}
+		wrong += roami_diff_runs(cur, twin) != naive_runs(cur, twin);
+	}
+	CU_ASSERT_EQUAL(wrong, 0);
+	memset(cur, 0x80, sizeof(cur));
+	CU_ASSERT_EQUAL(roami_diff_runs(cur, twin), 1);
+}
+
 /* auto takes the best there is; a name that no engine has gives none. */
 static void
 test_choose(void)
@@ -601,6 +639,7 @@ test_choose(void)
 
 static CU_TestInfo tests[] = {
 	{"choice", test_choose},
+	{"runs of changed words", test_runs},
 	{"every single bit counts", test_same},
 	{"put matches a byte loop", test_put},
 	{"encode matches the naive encoder", test_encode},

@@ -64,8 +64,8 @@ MEANING = ('{repeat} runs of each: medians, of all nodes; the times are those of
            'a handler that a waiting thread runs is no part of the wait. messages: their sizes, in '
            'percent, as in figure 3; the text of the paper does not name its eight classes but 256 '
            'bytes. touched MB: pages of which a node has become the home, from the beginning; table '
-           '1 has the shared memory of the size there. B/diff: there is no counter for dirty '
-           'segments, but of bytes in diffs. Figures 2 and 3 are pictures: shown is what the text '
+           '1 has the shared memory of the size there. runs/diff: contiguous dirty '
+           'segments, in words of 4 bytes, of a page in a diff (section 6). Figures 2 and 3 are pictures: shown is what the text '
            'says of them. ROAM_ONESIDED=0: pages and diffs go by messages, as between hosts.{cache} '
            'fft, '
            'lu, ocean and radix have the paper\'s sizes. barnes is the suite\'s, with its locks; the paper '
@@ -143,6 +143,10 @@ class HlrcRow(runs.Row):
         counts, messages = [self.counter(name) for name in names], self.counter('messages_sent')
         return None if not messages or None in counts else 100 * sum(counts) / messages
 
+    def per_diff(self, name):
+        count, diffs = self.counter(name), self.counter('diffs')
+        return None if not diffs or count is None else count / diffs
+
 
 class Part:
     """For a picture: one part of a row's time."""
@@ -185,20 +189,22 @@ class HlrcReport(report.Growing):
 
     def message_cells(self, row):
         if row.error:
-            return ['-'] * (5 + len(CLASSES))
-        diffs, diff_bytes = row.counter('diffs'), row.counter('diff_bytes')
+            return ['-'] * (6 + len(CLASSES))
         return [shown(row.counter('messages_sent')),
                 *(shown(row.share(name), '.1f') for name in CLASSES.values()),
                 shown(row.share(*SMALL_CLASSES), '.1f'),
                 shown(row.touched and row.touched * PAGE_BYTES / 1e6, '.1f'),
-                shown(diffs), shown(diff_bytes / diffs if diffs else None)]
+                shown(row.counter('diffs')), shown(row.per_diff('diff_bytes')),
+                shown(row.per_diff('diff_runs'), '.1f')]
 
     def paper_message_cells(self, name):
-        return ['-', *['-'] * len(CLASSES), SMALL, str(self.paper[name]['shared_MB']), '-', '-']
+        segments = self.paper[name]['segments_per_page']
+        return ['-', *['-'] * len(CLASSES), SMALL, str(self.paper[name]['shared_MB']), '-', '-',
+                str(segments or '-')]
 
     FIRST = ['program', 'size', 'protocol', 'nodes']
     TIMES = ['whole s', *(f'{part} %' for part in PARTS)]
-    MESSAGES = ['messages', *CLASSES, 'all <256', 'touched MB', 'diffs', 'B/diff']
+    MESSAGES = ['messages', *CLASSES, 'all <256', 'touched MB', 'diffs', 'B/diff', 'runs/diff']
 
     def first_cells(self, row):
         return [row.kernel, row.size, row.protocol, str(row.nodes)]
@@ -263,6 +269,7 @@ class HlrcReport(report.Growing):
                 **{f'{part}_percent': breakdown.percent(part) for part in PARTS}},
             'message_sizes': {name: row.share(name) for name in CLASSES.values()},
             'small_percent': row.share(*SMALL_CLASSES), 'pages_touched': row.touched,
+            'runs_per_diff': row.per_diff('diff_runs'),
             'paper': self.paper[row.kernel],
         }
 
