@@ -9,7 +9,7 @@ const struct roam_page_state home_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER | 1u << HOME_PROVISIONAL},
 	[HOME_COPY] = {"copy", 1u << HOME_INVALID},
 	[HOME_MASTER] = {"master", 0},
-	[HOME_PROVISIONAL] = {"guess", 1u << HOME_COPY | 1u << HOME_MASTER},
+	[HOME_PROVISIONAL] = {"provisional", 1u << HOME_COPY | 1u << HOME_MASTER},
 	{NULL, 0},
 };
 

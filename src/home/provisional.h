@@ -6,8 +6,8 @@
  * theirs (acquire)..  If another node is its home by then, the page is fetched late and the bytes
  * written become a diff.
  */
-#ifndef ROAMI_GUESS_H
-#define ROAMI_GUESS_H
+#ifndef ROAMI_PROVISIONAL_H
+#define ROAMI_PROVISIONAL_H
 
 #include "base/node.h"
 

@@ -424,7 +424,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	job->main->ended(job);
 	job->rounds++;
 	for (unsigned i = 0; i < job->node->region_count; i++)
-		roami_heap_parts_settle(&job->node->segments[0].pool[i]);
+		roami_heap_parts_collect(&job->node->segments[0].pool[i]);
 	err = job_alone(job);
 	if (err == ROAM_OK)
 		roami_hang_start(&job->hang, job->node, &job->real);

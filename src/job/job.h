@@ -92,7 +92,7 @@ struct roami_job {
 	struct roami_watch *watch;
 	bool parting; /* nodes have ended; what is left of them goes later */
 	struct roami_raw *raw;   /* while pages return from other hosts, see collect.c */
-	struct roami_vec lone;   /* ranges of the app view that are not our segment, see single.c */
+	struct roami_vec single; /* ranges of the app view that are not our segment, see single.c */
 	struct roami_vec
 		blocks; /* struct roami_placement: before the seal the nodes are not known */
 	const struct roami_room *const *extensions; /* of its nodes */

@@ -604,10 +604,10 @@ void roami_barrier_forget(struct roami_node *node, void *item)
 	memset(barrier->here, 0, sizeof(barrier->here));
 	memset(barrier->by_leg, 0, sizeof(barrier->by_leg));
 	roami_os_vec_free(&barrier->waiting, sizeof(struct barrier_waiter));
-	if (node->me == 0 && barrier->meeting != NULL) {
-		roami_spin_lock(node, &barrier->meeting->spin);
-		barrier->meeting->arrived = 0;
-		roami_spin_unlock(&barrier->meeting->spin);
+	if (node->me == 0 && barrier->record != NULL) {
+		roami_spin_lock(node, &barrier->record->spin);
+		barrier->record->arrived = 0;
+		roami_spin_unlock(&barrier->record->spin);
 	}
 	roami_spin_unlock(&barrier->spin);
 }

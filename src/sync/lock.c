@@ -240,7 +240,7 @@ static void lock_skip(struct roami_lock *lock)
  * The token is here and no thread holds the lock: whose turn is it?  Grants the token to the next
  * node if it is that one's.  Whether own threads wait.  The spin is held.
  */
-static bool lock_settle(struct roami_node *node, struct roami_lock *lock)
+static bool lock_pass_on(struct roami_node *node, struct roami_lock *lock)
 {
 	bool waiters;
 
@@ -278,7 +278,7 @@ static void lock_leave(struct roami_node *node, struct roami_lock *lock, uint32_
 		lock->left.count++;
 	}
 	if (lock->token && lock->holder == 0) {
-		waiters = lock_settle(node, lock);
+		waiters = lock_pass_on(node, lock);
 	} else {
 		lock_skip(lock);
 		waiters = lock->tickets != lock->serving;
@@ -374,7 +374,7 @@ static void lock_give_late(struct roami_node *node, struct roami_lock *lock)
 
 	roami_contract(lock->next != ROAM_NOBODY);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
-	lock_settle(node, lock);
+	lock_pass_on(node, lock);
 	pthread_setcancelstate(was, NULL);
 }
 
@@ -540,7 +540,7 @@ static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 	roami_contract(lock->token);
 	lock->holder = 0;
 	lock->serving++;
-	return lock_settle(node, lock);
+	return lock_pass_on(node, lock);
 }
 
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
@@ -743,7 +743,7 @@ static void lock_handle_grant(struct roami_node *node, const struct roam_request
 	lock->fresh = true;
 	if (lock->serving == lock->tickets ||
 	    (lock->next != ROAM_NOBODY && lock->serving == lock->next_after))
-		waiters = lock_settle(node, lock); /* those it was for have given up */
+		waiters = lock_pass_on(node, lock); /* those it was for have given up */
 	roami_spin_unlock(&lock->spin);
 	if (waiters)
 		roami_changed_ticket(node, lock->serving);

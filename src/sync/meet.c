@@ -69,9 +69,9 @@ static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
 
 		if (barrier->id == ROAMI_END_ID)
 			records = NULL;
-		barrier->meeting = roami_resolve_record(node, 0, records, barrier->id);
-		mode = barrier->meeting != NULL ? &roami_barrier_by_record
-						: &roami_barrier_by_messages;
+		barrier->record = roami_resolve_record(node, 0, records, barrier->id);
+		mode = barrier->record != NULL ? &roami_barrier_by_record
+					       : &roami_barrier_by_messages;
 		atomic_store_explicit(&barrier->mode, mode, memory_order_release);
 	}
 	roami_spin_unlock(&barrier->spin);

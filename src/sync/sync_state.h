@@ -76,7 +76,7 @@ struct roami_barrier {
 	struct roami_spin spin;
 	_Atomic uint32_t told;         /* see roami_object_tell */
 	_Atomic(const struct roami_barrier_mode *) mode; /* NULL: not resolved yet */
-	struct roami_barrier_record *meeting;            /* its record */
+	struct roami_barrier_record *record;             /* NULL: none */
 	bool self;                     /* this node's thread is here by the short way */
 	bool tree;                     /* gathered along a tree */
 	uint32_t children;             /* arrivals by message */
