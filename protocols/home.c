@@ -430,7 +430,7 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
  * After the home's answer: this node's copy is current if no other diff came between (rule 6.2).
  * The page is pending and no thread of this node acquires meanwhile, so `have` does not change.
  */
-void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place)
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t ref)
 {
 	struct home_page *data = home_page(node, dirty->page);
 	bool scoped = roami_model(node) == ROAM_MODEL_SCC;
@@ -440,14 +440,14 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
 	if (!dirty->changed) {
 		if (scoped)
 			roami_notice_add_home(node, dirty->page, home_silent(node, dirty->page),
-					      place);
+					      ref);
 		return;
 	}
 	if (dirty->version == data->have + 1)
 		home_has(data, dirty->version);
 	if (scoped)
 		((struct home_scoped_page *)data)->sent = dirty->version;
-	roami_notice_add_home(node, dirty->page, dirty->version, place);
+	roami_notice_add_home(node, dirty->page, dirty->version, ref);
 }
 
 /*
