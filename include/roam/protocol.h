@@ -129,9 +129,9 @@ struct roam_protocol {
 	enum roam_homes homes;
 	/*
 	 * ROAM_WRITES_DIFF: pages of which this node is the home lose write access at each release,
-	 * except at quiet barriers, so that the protocol sees in every interval which of them were
-	 * written.  ScC needs this: a write that goes unnoticed is in no lock's list.  After a
-	 * barrier no other node has a copy of them.
+	 * except at idle barriers (struct roam_sync), so that the protocol sees in every interval
+	 * which of them were written.  ScC needs this: a write that goes unnoticed is in no lock's
+	 * list.  After a barrier no other node has a copy of them.
 	 */
 	bool closes_homes;
 	/*
@@ -161,10 +161,10 @@ struct roam_protocol {
 	bool one_heap;
 	/*
 	 * ROAM_HOMES_FIXED: pages may be written before they have a home, see
-	 * roami_page_provisional. Called before other nodes may learn of such writes, and before
+	 * roami_page_provisional.  Called before other nodes may learn of such writes, and before
 	 * this node acquires: claims the pages (roami_home_claim_each), fetches those that have
-	 * another home by now, and ends all of them (roami_page_done)..  They are pending,
-	 * ascending, ROAM_PROVISIONAL_MAX at most. app, may block..  NULL: no page is written
+	 * another home by now, and ends all of them (roami_page_done).  They are pending,
+	 * ascending, ROAM_PROVISIONAL_MAX at most.  app, may block.  NULL: no page is written
 	 * before it has a home.
 	 */
 	void (*provisional)(struct roami_node *node, const uint32_t *pages, size_t count);
