@@ -491,8 +491,8 @@ enum roam_err roam_lock_init(const void *lock)
 }
 
 /*
- * A lock or an unlock that nothing stands in the way of.  It holds nothing where it could be
- * cancelled, so it need not be deferred, which would take as long as all the rest.
+ * Tries `fn`, a lock or an unlock that neither waits nor sends; false: nothing was done.  It is no
+ * cancellation point, so cancellation need not be disabled, which would take as long as the rest.
  */
 static inline bool quickly(const char *call, const void *object,
 			   bool (*fn)(struct roami_node *node, uint64_t id))

@@ -114,8 +114,8 @@ void roami_collect_gather(struct roami_job *job)
 }
 
 /*
- * Where it is known whose bytes are right: no protocol has to bring them.  One heap is node 0's
- * already.
+ * Whether the core knows whose bytes are right, so that no protocol has to bring them.  One heap is
+ * node 0's already.
  */
 static void collect_by_directory(struct roami_job *job, collect_fn *each)
 {

@@ -15,7 +15,7 @@
 #include "os/inside.h"
 #include "os/os.h"
 
-/* The function of a forked node is over. */
+/* Called when the function of a forked node is over. */
 __attribute__((noreturn)) static void fork_child_end(struct roami_job *job)
 {
 	roami_team_join(job);
@@ -198,7 +198,7 @@ static enum roam_err fork_team(struct roami_job *job, unsigned processes, void (
 	return err == ROAM_OK ? roami_team_start(job, fn) : err;
 }
 
-/* The process is only noted: which node it belongs to, and with whom, shows at the seal. */
+/* Only notes the process: the seal decides which node it belongs to. */
 static enum roam_err fork_note(struct roami_job *job, void (*fn)(void))
 {
 	enum roam_err err = fork_may(job, 1);
@@ -210,7 +210,10 @@ static enum roam_err fork_note(struct roami_job *job, void (*fn)(void))
 	return err;
 }
 
-/* A call that synchronises needs processes that cannot be: it is not what the program did wrong. */
+/*
+ * Forks the processes that were noted.  An error, which was printed, ends the program: it is not an
+ * error of the call that synchronises and seals the job.
+ */
 static enum roam_err fork_noted(struct roami_job *job)
 {
 	enum roam_err err =

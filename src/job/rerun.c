@@ -250,7 +250,7 @@ static enum roam_err rerun_create(struct roami_job *job, void (*fn)(void))
 	if (err != ROAM_OK)
 		return err;
 	job->created++;
-	/* The last process of this node; node 0 knows how many there are. */
+	/* The last process of this node.  Node 0 knows how many processes there are. */
 	if (job->boot.me != 0 && job->created == (job->boot.me + 1) * roami_team_threads(job))
 		return rerun_all(job, ROAMI_ASKED_UNKNOWN, roami_team_function(job, 0, fn));
 	return ROAM_OK;

@@ -37,7 +37,7 @@ void roami_staging_add(struct roami_node *node, struct roami_staging *staging, u
 		       unsigned slot, const uint8_t *buffer, bool open);
 void roami_staging_end(struct roami_node *node, struct roami_staging *staging);
 
-/* Room of the calling thread's for ROAMI_STAGING_SLOTS pages that go nowhere by themselves. */
+/* The calling thread's memory for ROAMI_STAGING_SLOTS pages that were fetched aside. */
 uint8_t *roami_staging_aside(struct roami_node *node);
 
 #endif

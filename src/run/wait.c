@@ -67,7 +67,7 @@ struct real_stay {
 	unsigned begun; /* waits under way, one within the other */
 	bool awake;     /* it counts as polling */
 	bool owes;      /* it does not, and has sent something: its timers are uncovered */
-	uint64_t until; /* its condition may hold then though nothing changes; 0: no */
+	uint64_t until; /* its condition may hold then without a change; 0: no */
 };
 
 static __thread struct real_stay real_stay; /* the calling thread's */

@@ -101,8 +101,8 @@ static inline bool roami_net(const struct roami_node *node)
 }
 
 /*
- * An application thread sleeps, until the time `until` at most (0: none); the bell's futex had
- * `value` before the condition was looked at.
+ * An application thread sleeps, at most until the time `until` (0: no limit); `value`: the bell's
+ * futex before the condition was checked.
  */
 void roami_net_sleep(struct roami_node *node, uint32_t value, uint64_t until,
 		     bool (*condition)(void *arg), void *arg);

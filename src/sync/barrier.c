@@ -621,7 +621,7 @@ static void barrier_handle_depart(struct roami_node *node, const struct roam_req
 	roami_contract(roami_msg_polling(node));
 	leg_read(node, request->from, request->data, request->bytes, &leg);
 	barrier = roami_barrier_make(node, leg.head.id);
-	/* This node's only thread waits for the departure, or all of its team do. */
+	/* This node's only thread, or its team, waits for the departure. */
 	roami_log_clock(node, &applied);
 	depart_read(node, &leg, &applied);
 	roami_spin_lock(node, &barrier->spin);

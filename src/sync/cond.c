@@ -50,15 +50,15 @@ static bool cond_woken(void *arg)
 }
 
 /*
- * Waits for a signal.  A thread that gives up leaves the queue: else it would take the signal that
- * is for another one.  One that was sent before it left has come when the home answers.
+ * Waits for a signal.  A thread that gives up leaves the queue at the home: else it would take a
+ * signal that is for another thread.  A signal sent before it left has come when the home answers.
  */
 static enum roam_err cond_await(struct cond_wait *wait, const struct cond_message *enter)
 {
 	struct roami_node *node = wait->node;
 	struct roam_part part = {enter, sizeof(*enter)};
 
-	if (wait->until == ROAMI_FOREVER) { /* what ends by itself is no hang */
+	if (wait->until == ROAMI_FOREVER) { /* a wait that ends by itself is no hang */
 		roami_node_waits(node, ROAM_SYNC_COND + 1, enter->id, 0);
 		roami_wait(node, cond_woken, wait);
 		roami_node_waits_no_more(node);

@@ -199,8 +199,8 @@ static bool lock_turn(void *arg)
 /* ------------------------------------------------------------------------------------- tickets */
 
 /*
- * A ticket for the calling thread.  If it gave one up whose turn has not come, it has that again,
- * so that no thread leaves more than one.  The spin is held.
+ * A ticket for the calling thread.  A thread that gave up a ticket whose turn has not come gets
+ * that one again: so no thread leaves more than one behind.  The spin is held.
  */
 static uint32_t lock_ticket(struct roami_node *node, struct roami_lock *lock)
 {
@@ -217,7 +217,7 @@ static uint32_t lock_ticket(struct roami_node *node, struct roami_lock *lock)
 	return lock->tickets++;
 }
 
-/* Turns that have come of tickets given up are over, but for those after `next`.  Spin held. */
+/* Passes over tickets given up whose turn has come, up to the turn of `next`.  The spin is held. */
 static void lock_skip(struct roami_lock *lock)
 {
 	struct lock_left *left = (void *)lock->left.items;
@@ -237,8 +237,8 @@ static void lock_skip(struct roami_lock *lock)
 }
 
 /*
- * The token is here and no thread holds the lock: whose turn is it?  Grants the token to the next
- * node if it is that one's.  Whether own threads wait.  The spin is held.
+ * The token is here and no thread holds the lock: passes it on.  Grants the token to the next node
+ * if it is that node's turn.  Returns whether own threads wait.  The spin is held.
  */
 static bool lock_pass_on(struct roami_node *node, struct roami_lock *lock)
 {
@@ -317,7 +317,7 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 	return mine;
 }
 
-/* The token came from another node. */
+/* The token came from another node: acquires. */
 static void lock_begin(struct roami_node *node, struct roami_lock *lock,
 		       const struct roam_sync *sync)
 {
@@ -329,8 +329,8 @@ static void lock_begin(struct roami_node *node, struct roami_lock *lock,
 }
 
 /*
- * The lock, its spin held, if whatever is done now can be done here: under ScC a section begins and
- * ends with more, and so it does for the race detector.
+ * Returns the lock, with its spin held, if it may be taken or freed the short way; else NULL.
+ * Under ScC, and for the race detector, sections begin and end with more steps.
  */
 static struct roami_lock *lock_short(struct roami_node *node, uint64_t id)
 {
@@ -367,7 +367,9 @@ bool roami_lock_quick(struct roami_node *node, uint64_t id)
 	return taken;
 }
 
-/* Gives the token to a node that has queued just now: sends, where a thread could be cancelled. */
+/*
+ * Grants the token to a node that has just queued.  Sending must not be a cancellation point here.
+ */
 static void lock_give_late(struct roami_node *node, struct roami_lock *lock)
 {
 	int was;
@@ -402,7 +404,7 @@ bool roami_unlock_quick(struct roami_node *node, uint64_t id)
 	return given;
 }
 
-/* The lock for a call that wants it, ready to be asked for. */
+/* The lock that a call wants, ready to be requested. */
 static struct roami_lock *lock_wanted(struct roami_node *node, const struct roam_sync *sync)
 {
 	struct roami_lock *lock = lock_make(node, sync->id);
@@ -416,7 +418,7 @@ static struct roami_lock *lock_wanted(struct roami_node *node, const struct roam
 	return lock;
 }
 
-/* The calling thread holds the lock: begins to see what its last holders wrote. */
+/* Called when the thread holds the lock: begins to see what the last holders wrote. */
 static enum roam_err lock_hold(struct roami_node *node, struct roami_lock *lock, bool fresh,
 			       const struct roam_sync *sync)
 {
@@ -533,7 +535,7 @@ bool roami_lock_held(struct roami_node *node, uint64_t id)
 	return lock != NULL && lock->holder == node->env->thread(node) + 1;
 }
 
-/* Frees the lock, for whose turn it is then.  Whether own threads wait; the spin is held. */
+/* Frees the lock and passes it on.  Returns whether own threads wait.  The spin is held. */
 static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 {
 	roami_contract(roami_spin_held(&lock->spin));
@@ -686,7 +688,7 @@ static void lock_handle_forward(struct roami_node *node, const struct roam_reque
 	roami_spin_unlock(&lock->spin);
 }
 
-/* What this node asked for, to try, will not come at once. */
+/* The lock that this node tried to get does not come at once. */
 static void lock_handle_busy(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_lock *lock;

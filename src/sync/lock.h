@@ -13,8 +13,10 @@ enum { LOCK_REQUEST, LOCK_FORWARD, LOCK_NOTICES, LOCK_GRANT, LOCK_BUSY };
 extern const struct roami_lock_mode roami_lock_in_record;   /* lock_shm.c */
 extern const struct roami_lock_mode roami_lock_by_messages; /* lock_msg.c */
 
-/* Sends this node's request for the lock: `message` of the above; `trying`: that
- * node answers at once, by the grant or by LOCK_BUSY.  The lock's spin is held. */
+/*
+ * Sends this node's request for the lock, as `message`.  `trying`: node `to` answers at once, by
+ * the grant or by LOCK_BUSY.  The lock's spin is held.
+ */
 void roami_lock_send(struct roami_node *node, const struct roami_lock *lock, unsigned to,
 		     unsigned message, bool trying);
 

@@ -266,11 +266,10 @@ void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 	notice_add(node, page, version, taken ? 0 : roami_home_here(node, page));
 }
 
-void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version,
-			   uint32_t place)
+void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref)
 {
 	roami_assert(roami_homes_of(node, page) != ROAM_HOMES_TAKEN);
-	notice_add(node, page, version, place);
+	notice_add(node, page, version, ref);
 }
 
 void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t version, uint64_t diff)

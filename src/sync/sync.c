@@ -90,7 +90,7 @@ static struct roami_slots *slots_make(unsigned bits, struct roami_slots *before)
 	return slots;
 }
 
-/* Nobody looks there yet, or the table's lock is held. */
+/* Called where no thread looks yet, or with the table's lock held. */
 static void slots_add(struct roami_slots *slots, uint64_t *item)
 {
 	size_t mask = ((size_t)1 << slots->bits) - 1, at = roami_slot(slots, *item);
