@@ -4,6 +4,7 @@
 - the first C block of README.md is docs/example.c, and compiles as that
 - every C block of docs/porting.md is in docs/porting_traps.c
 - every relative link, and every path in backquotes that begins with a folder of this tree, exists
+- the tables of protocols have a row for each protocol, and no other
 - every ROAM_ variable named in the documents is an option, a test's variable, or in a header
 """
 import glob
@@ -42,7 +43,19 @@ def paths(name, text):
             yield path, path
 
 
+def protocols():
+    """What the tables of protocols lack, or have too much."""
+    names = re.search(r'^known_protocols = \[(.*?)\]', read('protocols/meson.build'), re.MULTILINE | re.DOTALL)
+    known = set(re.findall(r"'([\w-]+)'", names.group(1)))
+    for path, mark in (('README.md', r'\*\*'), ('protocols/README.md', '`')):
+        rows = re.findall(rf'^\| ({mark}[^|]*{mark})[^|]*\| \w+ \|', read(path), re.MULTILINE)
+        shown = {name for row in rows for name in re.findall(rf'{mark}([\w-]+){mark}', row)}
+        for name in sorted(known ^ shown):
+            yield f'{path}: the table of protocols {"lacks" if name in known else "has, but no file is,"} {name}'
+
+
 def check():
+    yield from protocols()
     known = set(VARIABLE.findall('\n'.join(read(path) for path in HEADERS)))
     for name in documents():
         text = read(name)
