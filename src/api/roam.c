@@ -591,7 +591,7 @@ enum roam_err roam_cond_init(const void *cond)
 	return object_init(cond);
 }
 
-/* Both waits, of objects that are ready; within INSIDE. */
+/* roam_cond_wait and roam_cond_wait_until, once the objects are ready; within INSIDE. */
 static enum roam_err cond_wait(const void *cond, const void *lock, uint64_t until)
 {
 	enum roam_err woken =

@@ -357,8 +357,8 @@ static inline uint64_t roami_layout_bytes(const struct roami_layout *layout, uns
 void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max);
 
 /*
- * The same with `regions` regions of `region_bytes` below a heap that begins on a multiple of
- * `part`.
+ * roami_layout_make with `regions` regions of `region_bytes` below a heap that begins on a multiple
+ * of `part`.
  */
 void roami_layout_make_regions(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max,
 			       unsigned regions, size_t region_bytes, size_t part);

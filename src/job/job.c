@@ -72,7 +72,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	}
 	job->nodes = nodes;
 	roami_seats_open(&job->real);
-	/* Those of a parent process are not here. */
+	/* A forked process has none of its parent's helpers. */
 	atomic_store(&job->real.helpers, job->start_threads);
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)

@@ -340,7 +340,7 @@ static enum roam_err undecided_create_all(struct roami_job *job, void (*fn)(void
 	return rerun_create_all(job, fn, nodes);
 }
 
-/* It is decided before it is sealed, and so before it ends. */
+/* No functions for the seal and the end: the program is decided before them. */
 const struct roami_main roami_main_undecided = {
 	.start = rerun_start,
 	.create = undecided_create,
@@ -349,7 +349,7 @@ const struct roami_main roami_main_undecided = {
 
 /* -------------------------------------------------------------------- main goes on everywhere */
 
-/* Its own memory, as a process that is launched finds it. */
+/* Gives the process memory of its own again, as it had when it was launched. */
 static enum roam_err rerun_start_anew(struct roami_job *job)
 {
 	enum roam_err err;

@@ -76,7 +76,7 @@ void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
 		snprintf(text + used, bytes - used, "%s", what);
 }
 
-/* Those of one node, behind `used` bytes; how many there are then. */
+/* Appends what one node's threads wait for behind `used` bytes; returns the new number of bytes. */
 static size_t waits_node(const struct roami_ctl *const *ctls, unsigned nodes, unsigned node,
 			 char *text, size_t bytes, size_t used)
 {

@@ -34,7 +34,9 @@ static inline void roami_os_pause(void)
 
 /* Private, zero, not counted until touched. */
 void *roami_os_reserve(size_t bytes);
-/* The same for what is huge and sparse: left out of core files, which would look as huge. */
+/*
+ * roami_os_reserve for huge sparse memory: it is left out of core files, which would look as huge.
+ */
 void *roami_os_reserve_sparse(size_t bytes);
 /* Shared, read/write; `at` NULL: anywhere, at a random distance between guard pages. */
 void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset);

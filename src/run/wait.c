@@ -411,8 +411,8 @@ static unsigned real_threads(const struct roami_real *real)
 }
 
 /*
- * One look for each wait: only this thread could start another, and it waits.  Helpers count
- * themselves late and leave early.
+ * Whether this is the program's only thread; found out once for each wait, as only this thread
+ * could start another one.  Helpers are counted late and leave the count early.
  */
 static bool real_alone(struct roami_node *node)
 {

@@ -219,7 +219,7 @@ static void dirty_list_kept(struct roami_node *node, const struct roam_dirty *di
 static void dirty_finish_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
 {
 	roami_contract(roami_interval_entered(node));
-	/* It has room for all of them, and the pages in it are closed. */
+	/* page_work has room for all of them; the pages in it are closed already. */
 	uint32_t *twins = (void *)release_of(node)->page_work.items;
 	size_t given = 0;
 

@@ -154,7 +154,7 @@ static void race_lock(struct test_thread *thread, uint32_t group, uint64_t page)
 	provisional_must(test, roami_unlock(thread->node, lock_of(group)));
 }
 
-/* One page is claimed, with which it becomes known of another that no node has touched it. */
+/* Claims one page; the answer also says that another page is untouched. */
 static void provisional_race(struct test_thread *thread, uint32_t group)
 {
 	uint64_t claimed = (uint64_t)group * GROUP_PAGES * ROAM_PAGE_SIZE;
