@@ -157,9 +157,7 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 /* Gives notice of a page that this node, its home, has written. */
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page);
 
-/*
- * Gives notice of a copy whose diff, if it `changed`, made dirty->version; `ref` refers to the home.
- */
+/* Gives notice of a copy whose diff, if it `changed`, made dirty->version; ref: to the home. */
 void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t ref);
 
 /*

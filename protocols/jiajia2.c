@@ -205,7 +205,8 @@ static void jiajia2_met(struct roami_node *node)
 
 /*
  * Gives the page to node `to`, if the version of that node's copy is the home's, and returns a
- * reference to the new home; else 0.  Only the home knows the epoch for certain, and it must not be the last one.
+ * reference to the new home; else 0.  Only the home knows the epoch for certain, and it must not be
+ * the last one.
  */
 static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_offer *offer,
 				  unsigned to)

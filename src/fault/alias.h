@@ -23,8 +23,8 @@ struct roami_aliases {
 };
 
 /*
- * Makes the engine around `inner` in `state`: roami_fault_alias_bytes zeroed bytes, which the caller
- * allocates, and frees after `close`.
+ * Makes the engine around `inner` in `state`: roami_fault_alias_bytes zeroed bytes, which the
+ * caller allocates, and frees after `close`.
  */
 size_t roami_fault_alias_bytes(const struct roami_fault_engine *inner,
 			       const struct roami_aliases *aliases);

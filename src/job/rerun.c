@@ -40,11 +40,11 @@ static enum roam_err rerun_silence(struct roami_job *job)
 	for (unsigned i = 0; i < 2; i++) {
 		int real = STDOUT_FILENO + (int)i, sink;
 
-		job->quiet[i] = fcntl(real, F_DUPFD_CLOEXEC, 3);
-		if (job->quiet[i] < 0 && errno == EBADF)
+		job->outputs[i] = fcntl(real, F_DUPFD_CLOEXEC, 3);
+		if (job->outputs[i] < 0 && errno == EBADF)
 			continue; /* closed, and silent enough */
 		sink = rerun_sink(job, i);
-		if (sink < 0 || job->quiet[i] < 0 || dup2(sink, real) < 0) {
+		if (sink < 0 || job->outputs[i] < 0 || dup2(sink, real) < 0) {
 			fprintf(stderr, "roam: node %u cannot redirect its output: %s\n",
 				job->boot.me, strerror(errno));
 			return ROAM_ESYSTEM;
@@ -80,10 +80,10 @@ void roami_rerun_speak(struct roami_job *job, bool said)
 	for (unsigned i = 0; i < 2; i++) {
 		int real = STDOUT_FILENO + (int)i;
 
-		if (job->quiet[i] < 0)
+		if (job->outputs[i] < 0)
 			continue;
-		dup2(job->quiet[i], real);
-		close(job->quiet[i]);
+		dup2(job->outputs[i], real);
+		close(job->outputs[i]);
 		if (job->kept[i] != 0 && said)
 			rerun_say(real, job->kept[i]);
 		if (job->kept[i] != 0)
