@@ -64,7 +64,8 @@ FORBIDDEN_CALLS = re.compile(
     r"fwrite|fopen|fflush|perror|syslog|pthread_mutex_lock)\s*\(")
 # Tests choose protocols by what these declare (roam/protocol.h, `roam info protocols --json`), not by
 # name, but for the protocols of a paper, for what users are told is the default, and for counts of a
-# protocol's own.
+# protocol's own.  Outside of tests/ these are tests, or run some.
+TESTS = ("tests/", "docs/", "bench/smoke.py", "bench/meson.build")
 NAMING = {"tests/lib/world_begin.c", "tests/tools/paper_test.py", "tests/unit/options_test.c"}
 C_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|\'(?:[^\'\\\n]|\\.)\'|"((?:[^"\\\n]|\\.)*)"', re.DOTALL)
 
@@ -587,10 +588,10 @@ class Tree:
         names = {name + end for names in lists for name in re.findall(r"'([\w-]+)'", names)
                  for end in ("", "-rc")}
         for path, source in self.files.items():
-            if not path.startswith("tests/") or path == SELF:
+            if not path.startswith(TESTS) or path == SELF:
                 continue
             named = [(line, name) for line, text in texts(path, source)
-                     for name in re.findall(r"[\w-]+", text) if name in names]
+                     for name in re.findall(r"[\w-]+(?![\w-]|\.md)", text) if name in names]
             if path in NAMING and not named:
                 self.found(SELF, 1, "naming", f"{path} names no protocol: take it from NAMING")
             for line, name in named if path not in NAMING else []:
@@ -814,6 +815,7 @@ BAD = [
     ("naming", "tests/unit/diff_test.c", '/* hlrc */\nint f(void)\n{\n\treturn is("a hlrc-rc b");\n}\n', 4),
     ("naming", "tests/multi/run.py", '"""hlrc"""\nNAMES = [\n    f"{x},hlrc"]\n', 3),
     ("naming", "tests/multi/meson.build", "# 'hlrc'\nargs : ['--protocol', 'hlrc']\n", 2),
+    ("naming", "docs/meson.build", "foreach name : ['hlrc']\n", 1),
     ("naming", "tests/unit/options_test.c", "int f(void);\n", None),
     ("index", INDEX, "# of\nsrc/core/no.c: a\n", 2),
     ("index", INDEX, "src/base/node.c: a\n", 1),
