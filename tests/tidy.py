@@ -61,7 +61,8 @@ FORBIDDEN_CALLS = re.compile(
     r"fwrite|fopen|fflush|perror|syslog|pthread_mutex_lock)\s*\(")
 # Tests choose protocols by what these declare (roam/protocol.h, `roam info protocols --json`), not by
 # name, but for the protocols of a paper, for what users are told is the default, and for counts of a
-# protocol's own.
+# protocol's own.  Outside of tests/ these are tests, or run some.
+TESTS = ("tests/", "docs/", "bench/smoke.py", "bench/meson.build")
 NAMING = {"tests/lib/world_begin.c", "tests/tools/paper_test.py", "tests/unit/options_test.c"}
 C_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|\'(?:[^\'\\\n]|\\.)\'|"((?:[^"\\\n]|\\.)*)"', re.DOTALL)
 
@@ -586,10 +587,10 @@ class Tree:
         names = {name + end for names in lists for name in re.findall(r"'([\w-]+)'", names)
                  for end in ("", "-rc")}
         for path, source in self.files.items():
-            if not path.startswith("tests/") or path in SELF:
+            if not path.startswith(TESTS) or path in SELF:
                 continue
             named = [(line, name) for line, text in texts(path, source)
-                     for name in re.findall(r"[\w-]+", text) if name in names]
+                     for name in re.findall(r"[\w-]+(?![\w-]|\.md)", text) if name in names]
             if path in NAMING and not named:
                 self.found(SELF[0], 1, "naming", f"{path} names no protocol: take it from NAMING")
             for line, name in named if path not in NAMING else []:

@@ -151,6 +151,7 @@ BAD = [
     ("naming", "tests/unit/diff_test.c", '/* hlrc */\nint f(void)\n{\n\treturn is("a hlrc-rc b");\n}\n', 4),
     ("naming", "tests/multi/run.py", '"""hlrc"""\nNAMES = [\n    f"{x},hlrc"]\n', 3),
     ("naming", "tests/multi/meson.build", "# 'hlrc'\nargs : ['--protocol', 'hlrc']\n", 2),
+    ("naming", "docs/meson.build", "foreach name : ['hlrc']\n", 1),
     ("naming", "tests/unit/options_test.c", "int f(void);\n", None),
     ("index", INDEX, "# of\nsrc/core/no.c: a\n", 2),
     ("index", INDEX, "src/base/node.c: a\n", 1),

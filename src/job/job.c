@@ -319,7 +319,7 @@ void roami_job_part(struct roami_job *job)
 	for (unsigned i = 1; i < ROAMI_NODES_MAX; i++) {
 		if (i >= job->made && job->bases[i] == NULL)
 			continue;
-		roami_os_unmap(job->bases[i], job->layout.total);
+		roami_os_unmap_fd(job->bases[i], job->layout.total);
 		job->bases[i] = NULL;
 		close(job->fds[i]);
 		job->pids[i] = 0;

@@ -114,7 +114,7 @@ static enum roam_err rerun_drop(struct roami_job *job)
 	enum roam_err err;
 
 	roami_os_unmap(job->app, job->layout.heap_bytes);
-	roami_os_unmap(job->bases[0], job->layout.total);
+	roami_os_unmap_fd(job->bases[0], job->layout.total);
 	close(job->fds[0]);
 	job->bases[0] = NULL;
 	job->fds[0] = -1;
@@ -443,7 +443,7 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	if (job->me == 0)
 		return ROAM_OK;
 	rerun_store_all(job, past, fd);
-	roami_os_unmap(past, job->layout.total);
+	roami_os_unmap_fd(past, job->layout.total);
 	close(fd);
 	return ROAM_OK;
 }

@@ -40,6 +40,8 @@ void *roami_os_reserve(size_t bytes);
 void *roami_os_reserve_sparse(size_t bytes);
 /* Shared, read/write; `at` NULL: anywhere, at a random distance between guard pages. */
 void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset);
+/* Unmaps what that has mapped anywhere, with the guard pages; what lies at `at`, roami_os_unmap. */
+void roami_os_unmap_fd(void *at, size_t bytes);
 void roami_os_unmap(void *at, size_t bytes);
 /* Not inherited by children. */
 void roami_os_dontfork(void *at, size_t bytes);

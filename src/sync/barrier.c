@@ -369,8 +369,7 @@ static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrie
 		barrier->expected = threads;
 	}
 	if (barrier->expected != threads)
-		roami_node_fail(node, "barrier %#llx is used for %u threads and for %u",
-				(unsigned long long)barrier->id, barrier->expected, threads);
+		roami_barrier_differs(node, barrier->id, barrier->expected, threads);
 	roami_vclock_min(&barrier->floor, floor, node->nodes);
 	roami_vclock_merge(&barrier->merged, seen, node->nodes);
 	barrier->here[from] = true;

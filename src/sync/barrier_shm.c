@@ -50,9 +50,8 @@ static void shm_bounds(struct meet *meet, unsigned threads, const struct roami_v
 		memcpy(floor, applied->at, nodes * sizeof(floor[0]));
 	}
 	if (record->expected != threads)
-		roami_node_fail(meet->node, "barrier %#llx is used for %u threads and for %u",
-				(unsigned long long)atomic_load(&record->id), record->expected,
-				threads);
+		roami_barrier_differs(meet->node, atomic_load(&record->id), record->expected,
+				      threads);
 	for (unsigned i = 0; i < nodes; i++) {
 		if (record->clocks[i] < seen->at[i])
 			record->clocks[i] = seen->at[i];

@@ -58,15 +58,16 @@ static enum roam_err cond_await(struct cond_wait *wait, const struct cond_messag
 	struct roami_node *node = wait->node;
 	struct roam_part part = {enter, sizeof(*enter)};
 
-	if (wait->until == ROAMI_FOREVER) { /* a wait that ends by itself is no hang */
-		roami_node_waits(node, ROAM_SYNC_COND + 1, enter->id, 0);
-		roami_wait(node, cond_woken, wait);
-		roami_node_waits_no_more(node);
-		return ROAM_OK;
-	}
-	roami_wait_until(node, wait->until);
+	bool forever = wait->until == ROAMI_FOREVER;
+
+	/* What ends by itself is no hang. */
+	roami_node_waits(node, ROAM_SYNC_COND + 1, enter->id, forever ? 0 : ROAMI_WAITS_ENDS);
+	if (!forever)
+		roami_wait_until(node, wait->until);
 	roami_wait(node, cond_woken, wait);
-	roami_wait_until(node, ROAMI_FOREVER);
+	if (!forever)
+		roami_wait_until(node, ROAMI_FOREVER);
+	roami_node_waits_no_more(node);
 	if (!cond_signalled(wait))
 		roami_msg_call(node, roami_sync_home(node, enter->id), cond_type(node, COND_LEAVE),
 			       &part, 1, NULL, 0);

@@ -443,9 +443,9 @@ static bool lock_await(struct lock_wait *wait, bool *fresh_p)
 	uint64_t start = roami_os_cycles();
 	bool forever = wait->until == ROAMI_FOREVER, mine;
 
-	if (forever) /* what ends by itself is no hang */
-		roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, 0);
-	else
+	/* What ends by itself is no hang. */
+	roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, forever ? 0 : ROAMI_WAITS_ENDS);
+	if (!forever)
 		roami_wait_until(node, wait->until);
 	roami_wait_ticket(node, wait->ticket, lock_next, wait);
 	do {
@@ -453,10 +453,9 @@ static bool lock_await(struct lock_wait *wait, bool *fresh_p)
 		roami_wait(node, lock_turn, wait);
 		mine = lock_take(node, lock, wait->ticket, fresh_p);
 	} while (!mine && !lock_late(wait));
-	if (forever)
-		roami_node_waits_no_more(node);
-	else
+	if (!forever)
 		roami_wait_until(node, ROAMI_FOREVER);
+	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
 	return mine;
 }

@@ -16,6 +16,18 @@ struct roami_barrier *roami_barrier_make(struct roami_node *node, uint64_t id)
 	return roami_table_make(node, &sync_of(node)->barriers, id);
 }
 
+void roami_barrier_differs(struct roami_node *node, uint64_t id, unsigned threads,
+			   unsigned others)
+{
+	char where[ROAMI_SYNC_NAME_BYTES];
+
+	roami_sync_name(id, "at barrier ", where);
+	roami_node_fail(node, "threads arrived %s for %u threads in all, and for %u: %s", where,
+			threads, others,
+			id == ROAMI_ALL_ID ? "one was registered, or ended, between them"
+					   : "all callers pass the same number");
+}
+
 /* The number of this node's threads: of its team, else those that are registered now. */
 static unsigned node_threads(const struct roami_node *node)
 {

@@ -195,6 +195,10 @@ void roami_barrier_tell_end(struct roami_node *node);
 
 struct roami_barrier *roami_barrier_make(struct roami_node *node, uint64_t id);
 
+/* Arrivals at one episode of it disagree on the number of its threads. */
+__attribute__((noreturn)) void roami_barrier_differs(struct roami_node *node, uint64_t id,
+						     unsigned threads, unsigned others);
+
 /* Waits until the count is another one. */
 struct roami_barrier_wait {
 	_Atomic uint32_t *count;

@@ -1006,6 +1006,20 @@ def slip_cases():
             words = [program('slips'), how]
             yield (f'slip {how}, {start}', expect, words if start == 'fork' else launched(2, *words),
                    status, line, out), {}
+    for how, line in (('wrlock', 'roam_wrlock of .*, which this thread holds already'),
+                      ('rdlock', 'roam_rdlock of .*, which this thread holds already'),
+                      ('once', 'roam_once of .*, which this thread holds already'),
+                      ('realloc', 'roam_realloc of .*, which is no block of roam_alloc, or freed already')):
+        yield (f'slip {how}', expect, [program('slips'), how], 0,
+               rf'^roam: warning: node 1: {line}, at multi_slips\+0x[0-9a-f]+( \(\w+\+0x[0-9a-f]+\))?; later',
+               'it went on'), {}
+    for env in ({}, {'ROAM_ONESIDED': '0'}):
+        for how, line in (('counts', 'threads arrived at barrier 0x[0-9a-f]+ for 2 threads in all, and for 3: all '
+                                     'callers pass the same number$'),
+                          ('registers', 'threads arrived at roam_barrier_all for 2 threads in all, and for 3: one '
+                                        'was registered, or ended, between them$')):
+            yield (f'slip {how}', expect, [program('slips'), how], 1, rf'^roam: node \d: {line}',
+                   r'\A\Z'), env
     yield ('slip ignores an option', expect, [program('slips'), 'ignores'], 1,
            '^roam: ROAM_PROTOCOL=nope: unknown', r'\A\Z'), {'ROAM_PROTOCOL': 'nope'}
 
@@ -1350,9 +1364,9 @@ def lock_cases():
                {'ROAM_THREADS': str(threads)})
 
 
-def soon_cases():
+def soon_cases(seeds):
     """Calls that give up, where a lock goes by its record and by messages."""
-    for text, env in matrix([0, 1]):
+    for text, env in matrix(seeds):
         yield (f'soon fork 3 {text}', right, started('fork', 'soon', 'fork', 3, 200), 'in time', env)
     for start, env in (('run', {'ROAM_TRANSPORT': 'udp'}), ('run', {'ROAM_ONESIDED': '0'}),
                        ('fork', {'ROAM_THREADS': '2'}), *(('fork', {'ROAM_PROTOCOL': one}) for one in ONE_HEAP),
@@ -1390,7 +1404,8 @@ GROUPS = {
     'stacks': lambda: list(stack_cases()),
     'heap': lambda: list(heap_cases()),
     'locks': lambda: list(lock_cases()),
-    'soon': lambda: list(soon_cases()),
+    'soon': lambda: list(soon_cases([0])),
+    'soon_more': lambda: list(soon_cases([1, 2])),
     'deaths_more': lambda: list(more_death_cases()),
 }
 
