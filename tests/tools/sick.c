@@ -20,7 +20,8 @@
 
 static uint64_t *grid, *other;
 static uint64_t lock, flag;
-static uint64_t *own; /* private */
+static uint64_t *own;  /* private */
+static uint64_t *part; /* private to each node: what the mistake "lacks" takes for shared */
 static uint64_t root; /* private to each node: what the mistake "statics" takes for shared */
 
 /* What a program does that makes no mistake: it adds under a lock. */
@@ -319,6 +320,85 @@ static void endless(void)
 	roam_barrier_all();
 }
 
+/* Computes for ever, now here and now there. */
+static __attribute__((noinline, aligned(4096))) uint64_t here(const volatile uint64_t *never)
+{
+	for (uint64_t until = roam_clock_us() + LONG_US / 3; roam_clock_us() < until;)
+		for (unsigned i = 0; i < ROUNDS * ROUNDS * 10; i++)
+			if (*never != 0)
+				return 1;
+	return 0;
+}
+
+static __attribute__((noinline, aligned(4096))) uint64_t there(const volatile uint64_t *never)
+{
+	for (uint64_t until = roam_clock_us() + LONG_US / 3; roam_clock_us() < until;)
+		for (unsigned i = 0; i < ROUNDS * ROUNDS * 10; i++)
+			if (*never == 1)
+				return 2;
+	return 0;
+}
+
+static void wanders(void)
+{
+	const volatile uint64_t *never = &other[2];
+
+	if (roam_node() == 1)
+		while (here(never) + there(never) == 0)
+			;
+	roam_barrier_all();
+}
+
+/* No mistake: each node keeps a number of its own in a static. */
+static void owns(void)
+{
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		root = 3 * roam_node() + i + 1;
+		roam_lock(&lock);
+		grid[7] += root;
+		roam_unlock(&lock);
+	}
+	roam_barrier_all();
+}
+
+/* No mistake: node 0 alone uses the static. */
+static void keeps(void)
+{
+	if (roam_node() == 0)
+		root = 42;
+	roam_barrier_all();
+	if (roam_node() == 0)
+		grid[9] = root;
+	roam_barrier_all();
+}
+
+/* One node allocates for all, and keeps the address to itself. */
+static void lacks(void)
+{
+	if (roam_node() == 0)
+		part = roam_alloc(4096);
+	roam_barrier_all();
+	if (roam_node() == 1)
+		*(volatile uint64_t *)part = 1;
+	roam_barrier_all();
+}
+
+/* The element of a list in shared memory is private, and another node follows the list. */
+static void follows(void)
+{
+	at_home();
+	if (roam_node() == 1) {
+		own = calloc(1, 8 << 20);
+		if (own == NULL)
+			abort();
+		grid[30] = (uint64_t)(uintptr_t)own;
+	}
+	roam_barrier_all();
+	if (roam_node() == 0)
+		grid[31] = *(volatile uint64_t *)(uintptr_t)grid[30]; /* NOLINT: an address */
+	roam_barrier_all();
+}
+
 static void crash(void)
 {
 	volatile uint64_t *volatile nowhere = NULL; /* unknown to the compiler */
@@ -360,7 +440,9 @@ static const struct {
 	{"blocks", blocks},
 	{"spins", spins}, {"stale", stale}, {"scope", scope},
 	{"declared", declared}, {"stuck", stuck},
-	{"endless", endless}, {"crash", crash}, {"chance", chance}, {"refuses", refuses},
+	{"endless", endless}, {"wanders", wanders}, {"owns", owns}, {"crash", crash},
+	{"keeps", keeps}, {"lacks", lacks}, {"follows", follows},
+	{"chance", chance}, {"refuses", refuses},
 };
 
 static void (*work)(void);
