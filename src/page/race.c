@@ -514,9 +514,12 @@ struct race_shown {
 #define SHOWN_BYTES_MAX \
 	(sizeof(struct race_shown) + ROAMI_VCLOCK_BYTES_MAX + ROAMI_DIFF_BYTES_MAX + 64)
 
+/* The same for pages in a row, so that what is alike in a block is told once. */
+#define KEPT_PAGES 512u
+
 static unsigned race_keeper(const struct roami_node *node, uint32_t page)
 {
-	return page % node->nodes;
+	return page / KEPT_PAGES % node->nodes;
 }
 
 void roami_diff_show(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes)

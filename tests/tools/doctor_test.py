@@ -169,6 +169,10 @@ def case_crash():
     finds('crash', r'^FOUND  crashes, under SC, too.*node 1 .*signal 11')
 
 
+def case_falls():
+    finds('falls', r'^FOUND  crashes, under SC, too.*node 0 .*signal 11')
+
+
 def both(kind, *patterns):
     """A program that crashes, and why."""
     found = ill(*CHECKS, SICK, kind)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -388,8 +389,9 @@ static void follows(void)
 {
 	at_home();
 	if (roam_node() == 1) {
-		own = calloc(1, 8 << 20);
-		if (own == NULL)
+		own = mmap((void *)0x300000000000, 4096, /* NOLINT: where no other node has any */
+			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (own == MAP_FAILED)
 			abort();
 		grid[30] = (uint64_t)(uintptr_t)own;
 	}
@@ -405,6 +407,16 @@ static void crash(void)
 
 	roam_barrier_all();
 	if (roam_node() == 1)
+		*nowhere = 1;
+	roam_barrier_all();
+}
+
+/* Node 0 itself, before the nodes have met. */
+static void falls(void)
+{
+	volatile uint64_t *volatile nowhere = NULL;
+
+	if (roam_node() == 0)
 		*nowhere = 1;
 	roam_barrier_all();
 }
@@ -441,7 +453,7 @@ static const struct {
 	{"spins", spins}, {"stale", stale}, {"scope", scope},
 	{"declared", declared}, {"stuck", stuck},
 	{"endless", endless}, {"wanders", wanders}, {"owns", owns}, {"crash", crash},
-	{"keeps", keeps}, {"lacks", lacks}, {"follows", follows},
+	{"falls", falls}, {"keeps", keeps}, {"lacks", lacks}, {"follows", follows},
 	{"chance", chance}, {"refuses", refuses},
 };
 
