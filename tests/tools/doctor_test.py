@@ -261,6 +261,8 @@ def case_sharing():
         root = xml.etree.ElementTree.fromstring(picture)
         cells = [each for each in root.iter('rect') if each.get('width') == '9']
         check(len(cells) >= 64 and 'wrote: node 0' in root.find('.//title').text, picture[:300])
+    out, _ = doctor('--sharing', '--nodes', '3', SICK, 'small', status=0)
+    check(re.search(r'^sick\.c:\d+ \(3 blocks\) +24 +1 +1 +1 ', out, re.MULTILINE), out)
     out, _ = doctor('--sharing', '--nodes', '2', SICK, 'racing', status=0)
     check('(1 bytes in common)' in out or re.search(r'\([2-8] bytes in common\)', out), out)
 

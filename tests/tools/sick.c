@@ -411,6 +411,26 @@ static void crash(void)
 	roam_barrier_all();
 }
 
+/* No mistake, but slow: each node counts in a block of its own, which share a page. */
+static void small(void)
+{
+	uint64_t *block;
+
+	for (unsigned turn = 0; turn < roam_nodes(); turn++) {
+		if (roam_node() == 0) /* of node 0's memory, where they lie together */
+			grid[40 + turn] = (uint64_t)(uintptr_t)roam_alloc(sizeof(*block));
+		roam_barrier_all();
+	}
+	block = (uint64_t *)(uintptr_t)grid[40 + roam_node()]; /* NOLINT: an address */
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		(*block)++;
+		roam_barrier_all();
+	}
+	if (roam_node() == 0)
+		memset(&grid[40], 0, roam_nodes() * sizeof(*grid));
+	roam_barrier_all();
+}
+
 /* Node 0 itself, before the nodes have met. */
 static void falls(void)
 {
@@ -453,7 +473,8 @@ static const struct {
 	{"spins", spins}, {"stale", stale}, {"scope", scope},
 	{"declared", declared}, {"stuck", stuck},
 	{"endless", endless}, {"wanders", wanders}, {"owns", owns}, {"crash", crash},
-	{"falls", falls}, {"keeps", keeps}, {"lacks", lacks}, {"follows", follows},
+	{"small", small}, {"falls", falls}, {"keeps", keeps}, {"lacks", lacks},
+	{"follows", follows},
 	{"chance", chance}, {"refuses", refuses},
 };
 
