@@ -4,6 +4,7 @@
  * those in the table at the end; "right" makes none, "alone" does not use roam at all.
  */
 #include <roam/roam.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -321,32 +322,12 @@ static void endless(void)
 	roam_barrier_all();
 }
 
-/* Computes for ever, now here and now there. */
-static __attribute__((noinline, aligned(4096))) uint64_t here(const volatile uint64_t *never)
+/* Waits for what roam does not know. */
+static void stops(void)
 {
-	for (uint64_t until = roam_clock_us() + LONG_US / 3; roam_clock_us() < until;)
-		for (unsigned i = 0; i < ROUNDS * ROUNDS * 10; i++)
-			if (*never != 0)
-				return 1;
-	return 0;
-}
-
-static __attribute__((noinline, aligned(4096))) uint64_t there(const volatile uint64_t *never)
-{
-	for (uint64_t until = roam_clock_us() + LONG_US / 3; roam_clock_us() < until;)
-		for (unsigned i = 0; i < ROUNDS * ROUNDS * 10; i++)
-			if (*never == 1)
-				return 2;
-	return 0;
-}
-
-static void wanders(void)
-{
-	const volatile uint64_t *never = &other[2];
-
+	roam_barrier_all();
 	if (roam_node() == 1)
-		while (here(never) + there(never) == 0)
-			;
+		raise(SIGSTOP);
 	roam_barrier_all();
 }
 
@@ -431,11 +412,12 @@ static void small(void)
 	roam_barrier_all();
 }
 
-/* Node 0 itself, before the nodes have met. */
+/* Node 0 itself. */
 static void falls(void)
 {
 	volatile uint64_t *volatile nowhere = NULL;
 
+	roam_barrier_all();
 	if (roam_node() == 0)
 		*nowhere = 1;
 	roam_barrier_all();
@@ -472,7 +454,7 @@ static const struct {
 	{"blocks", blocks},
 	{"spins", spins}, {"stale", stale}, {"scope", scope},
 	{"declared", declared}, {"stuck", stuck},
-	{"endless", endless}, {"wanders", wanders}, {"owns", owns}, {"crash", crash},
+	{"endless", endless}, {"stops", stops}, {"owns", owns}, {"crash", crash},
 	{"small", small}, {"falls", falls}, {"keeps", keeps}, {"lacks", lacks},
 	{"follows", follows},
 	{"chance", chance}, {"refuses", refuses},
