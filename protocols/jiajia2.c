@@ -84,7 +84,7 @@ static void jiajia2_note(struct roami_node *node, const struct roam_dirty *dirty
 
 		roami_contract_pending(node, dirty[i].page);
 		if (dirty[i].home || !dirty[i].changed || data->listed ||
-		    data->moving.home.page.have != dirty[i].version)
+		    roami_checks_races(node) || data->moving.home.page.have != dirty[i].version)
 			continue;
 		data->listed = true;
 		data->next = state->wrote;
@@ -288,5 +288,6 @@ const struct roam_protocol roami_protocol_jiajia2_rc = {
 	.name = "jiajia2-rc",
 	.paper = "homes move at barriers, notices as under RC; after Hu, Shi and Tang 1999",
 	.model = ROAM_MODEL_RC,
+	.checks_races = true,
 	JIAJIA2_FIELDS,
 };

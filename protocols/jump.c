@@ -60,7 +60,7 @@ static bool jump_moves(struct roami_node *node, const struct moving_head *head, 
 
 	roami_contract_locked(node, head->page);
 	roami_contract(to != roami_me(node));
-	return !head->stay && head->hops < HOPS_MAX &&
+	return !head->stay && !roami_checks_races(node) && head->hops < HOPS_MAX &&
 	       ROAM_HOME_REF_EPOCH(roami_home_here(node, head->page)) < ROAM_EPOCH_MAX &&
 	       roami_page_state(node, head->page) == HOME_MASTER &&
 	       !roami_page_pending(node, head->page) &&
@@ -109,5 +109,6 @@ const struct roam_protocol roami_protocol_jump_rc = {
 	.name = "jump-rc",
 	.paper = "migrating home, notices as under RC; after Cheung, Wang and Hwang",
 	.model = ROAM_MODEL_RC,
+	.checks_races = true,
 	JUMP_FIELDS,
 };

@@ -46,6 +46,7 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	if (roami_page_has_twin(node, dirty->page))
 		bytes = roami_diff_make(node, dirty->page, out + sizeof(*head), dirty->keep);
 	roami_page_unlock(node, dirty->page);
+	roami_diff_show(node, dirty->page, out + sizeof(*head), bytes);
 	*update = (struct moving_update){.dirty = dirty, .head = head, .bytes = bytes};
 	dirty->changed = bytes != 0;
 	if (!dirty->changed) {

@@ -137,9 +137,9 @@ struct roam_protocol {
 	/*
 	 * ROAM_WRITES_DIFF: ROAM_CHECK=race finds races on the protocol's pages, and the other
 	 * checks of diffs find theirs; a job under another protocol refuses them.  It cannot under
-	 * ScC, whose locks order more than clocks tell; with homes that move, which have no twin to
-	 * compare with (adapt takes none then); and where a protocol sends diffs itself, which the
-	 * check does not see.
+	 * ScC, whose locks order more than clocks tell.  While a check is on (roami_checks_races)
+	 * homes do not move, every node's writes make a twin, and a protocol that sends diffs
+	 * itself shows them (roami_diff_show).
 	 */
 	bool checks_races;
 	/*
@@ -421,6 +421,17 @@ size_t roami_diff_make(struct roami_node *node, uint32_t page, uint8_t *out, boo
 
 /* Applies a diff to the page, and to its twin if there is one; false: the diff is malformed. */
 bool roami_diff_patch(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes);
+
+/* Whether a check looks at diffs (ROAM_CHECK=race and others). */
+bool roami_checks_races(struct roami_node *node);
+
+/*
+ * From release or acquire, in a protocol that sends diffs itself: shows the check, if there is one,
+ * a diff of the pending page that has only writes of the interval that ends, before others may
+ * learn of it; in that interval the protocol gives at least one notice (roami_notice_add), or the
+ * interval has no number.  Not under the page lock: may block.
+ */
+void roami_diff_show(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes);
 
 /* Drops the twin, if there is one. */
 void roami_twin_drop(struct roami_node *node, uint32_t page);

@@ -25,15 +25,15 @@ void roami_page_open_written(struct roami_node *node, uint32_t first, uint32_t c
 /* Whether the pending page's fault was a write (then a fetch may open it for writing). */
 bool roami_page_wants_write(struct roami_node *node, uint32_t page);
 
-/*
- * Whether a check looks at diffs (ROAM_CHECK=race and others).  Homes, too, then make twins: a page
- * of this home is opened for writing only after a write fault, never left open across a release,
- * and passed to roami_race_note_home at each release.
- */
-bool roami_checks_races(struct roami_node *node);
 /* The protocol's model, and whether it closes_homes. */
 enum roam_model roami_model(const struct roami_node *node);
 bool roami_closes_homes(struct roami_node *node);
+
+/*
+ * While a check looks at diffs (roami_checks_races) homes make twins, too: a page of this home is
+ * opened for writing only after a write fault, never left open across a release, and passed to
+ * roami_race_note_home at each release.
+ */
 void roami_race_note_home(struct roami_node *node, uint32_t page);
 
 /*

@@ -499,8 +499,10 @@ enum roam_err roam_cond_broadcast(const void *cond);
  * struct roam_rwlock lies in the heap, zero at first, and is no program's to look into; other calls
  * must not use its address.  Readers that come while a writer waits go after it.  Errors, besides
  * those of roam_lock and roam_unlock: ROAM_ENOTOURS (not in the heap), ROAM_EBUSY (tryrdlock,
- * trywrlock: held, or just being taken or let go by another thread), ROAM_ENOTHELD (rwunlock).  A
- * thread that holds it for reading must not ask for it again: it could wait for itself.
+ * trywrlock: held, or just being taken or let go by another thread), ROAM_ETIMEDOUT (until: not had
+ * when roam_clock_us() reached `until_us`; as with roam_cond_wait_until that may take as long as
+ * roam_lock), ROAM_ENOTHELD (rwunlock).  A thread that holds it for reading must not ask for it
+ * again: it could wait for itself.
  *
  * Taking it is an acquire of what its writers wrote in their sections.  rwunlock is a release;
  * under scope consistency only a writer's is.  The lock is made of another lock and two conditions:
@@ -518,6 +520,8 @@ enum roam_err roam_rdlock(struct roam_rwlock *rwlock);
 enum roam_err roam_wrlock(struct roam_rwlock *rwlock);
 ROAM_RESULT enum roam_err roam_tryrdlock(struct roam_rwlock *rwlock);
 ROAM_RESULT enum roam_err roam_trywrlock(struct roam_rwlock *rwlock);
+ROAM_RESULT enum roam_err roam_rdlock_until(struct roam_rwlock *rwlock, uint64_t until_us);
+ROAM_RESULT enum roam_err roam_wrlock_until(struct roam_rwlock *rwlock, uint64_t until_us);
 enum roam_err roam_rwunlock(struct roam_rwlock *rwlock);
 
 /*

@@ -111,21 +111,51 @@ static const void *rw_writers(const struct roam_rwlock *rw)
 	return &rw->writers;
 }
 
-enum roam_err roam_rdlock(struct roam_rwlock *rw)
-{
-	enum roam_err err = FREE(rw);
+#define FOREVER UINT64_MAX
 
-	if (err == ROAM_OK)
-		err = roam_lock(rw);
+/* Waits to be told, with rw's lock held before and after. */
+static enum roam_err rw_wait(const void *told, struct roam_rwlock *rw, uint64_t until_us)
+{
+	return until_us == FOREVER ? roam_cond_wait(told, rw)
+				   : roam_cond_wait_until(told, rw, until_us);
+}
+
+static enum roam_err rw_enter(struct roam_rwlock *rw, uint64_t until_us)
+{
+	return until_us == FOREVER ? roam_lock(rw) : roam_lock_until(rw, until_us);
+}
+
+/* Of a lock that is shared. */
+static enum roam_err rw_read(struct roam_rwlock *rw, uint64_t until_us)
+{
+	enum roam_err err = rw_enter(rw, until_us), left;
+
 	if (err != ROAM_OK)
 		return err;
 	while (err == ROAM_OK && rw->writers != 0) {
 		rw->waiting++;
-		err = roam_cond_wait(rw_readers(rw), rw);
+		err = rw_wait(rw_readers(rw), rw, until_us);
 		rw->waiting--;
 	}
-	rw->readers++;
-	return roam_unlock(rw);
+	if (err == ROAM_ETIMEDOUT && rw->writers == 0)
+		err = ROAM_OK;
+	rw->readers += err == ROAM_OK;
+	left = roam_unlock(rw);
+	return err == ROAM_OK ? left : err;
+}
+
+enum roam_err roam_rdlock(struct roam_rwlock *rw)
+{
+	enum roam_err err = FREE(rw);
+
+	return err == ROAM_OK ? rw_read(rw, FOREVER) : err;
+}
+
+enum roam_err roam_rdlock_until(struct roam_rwlock *rw, uint64_t until_us)
+{
+	enum roam_err err = FREE(rw);
+
+	return err == ROAM_OK ? rw_read(rw, until_us) : err;
 }
 
 enum roam_err roam_tryrdlock(struct roam_rwlock *rw)
@@ -143,20 +173,40 @@ enum roam_err roam_tryrdlock(struct roam_rwlock *rw)
 	return err == ROAM_OK && !free ? ROAM_EBUSY : err;
 }
 
-/* The writer keeps the lock: its section is one of it. */
-enum roam_err roam_wrlock(struct roam_rwlock *rw)
+/*
+ * The writer keeps the lock: its section is one of it.  If it gives up, the readers that waited for
+ * it alone go on.
+ */
+static enum roam_err rw_write(struct roam_rwlock *rw, uint64_t until_us)
 {
-	enum roam_err err = FREE(rw);
+	enum roam_err err = rw_enter(rw, until_us), left;
 
-	if (err == ROAM_OK)
-		err = roam_lock(rw);
 	if (err != ROAM_OK || rw->readers == 0)
 		return err;
 	rw->writers++;
 	while (err == ROAM_OK && rw->readers != 0)
-		err = roam_cond_wait(rw_writers(rw), rw);
+		err = rw_wait(rw_writers(rw), rw, until_us);
 	rw->writers--;
-	return err;
+	if (err == ROAM_OK || (err == ROAM_ETIMEDOUT && rw->readers == 0))
+		return ROAM_OK;
+	if (rw->waiting != 0 && rw->writers == 0)
+		roam_cond_broadcast(rw_readers(rw));
+	left = roam_unlock(rw);
+	return left == ROAM_OK ? err : left;
+}
+
+enum roam_err roam_wrlock(struct roam_rwlock *rw)
+{
+	enum roam_err err = FREE(rw);
+
+	return err == ROAM_OK ? rw_write(rw, FOREVER) : err;
+}
+
+enum roam_err roam_wrlock_until(struct roam_rwlock *rw, uint64_t until_us)
+{
+	enum roam_err err = FREE(rw);
+
+	return err == ROAM_OK ? rw_write(rw, until_us) : err;
 }
 
 enum roam_err roam_trywrlock(struct roam_rwlock *rw)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "job/job.h"
 
@@ -140,4 +141,43 @@ size_t roami_statics_report(struct roami_job *job, unsigned nodes)
 	else
 		fprintf(stderr, "roam: statics: none found\n");
 	return found;
+}
+
+/* Whether a word of the variable is the address of shared memory, and was none at CREATE. */
+static bool statics_points(const struct roami_job *job, const struct roami_static *one)
+{
+	const uint8_t *before = job->statics.copy + (one->at - job->statics.image.data);
+	uintptr_t was, is;
+
+	for (size_t at = 0; at + sizeof(is) <= one->bytes; at += sizeof(is)) {
+		memcpy(&was, before + at, sizeof(was));
+		memcpy(&is, one->at + at, sizeof(is));
+		if (was != is && is - (uintptr_t)job->node->app < job->node->layout.heap_bytes)
+			return true;
+	}
+	return false;
+}
+
+void roami_statics_broken(struct roami_job *job, unsigned dead)
+{
+	const struct roami_statics *statics = &job->statics;
+
+	if (!statics_wanted(job) || statics->table == NULL || statics->noted)
+		return;
+	for (size_t i = 0; i < statics->image.count; i++) {
+		const struct roami_static *one = &statics->image.statics[i];
+		char users[300] = "", text[700];
+		int length;
+
+		if (statics_shared(job, one) || !statics_points(job, one))
+			continue;
+		roami_image_users(&statics->image, one, users, sizeof(users));
+		length = snprintf(text, sizeof(text),
+				  "roam: statics: %s (%zu bytes) was written after CREATE on node "
+				  "%u, and points to shared memory; node %u may lack that; used by "
+				  "%s\n",
+				  one->name, one->bytes, job->me, dead, users);
+		if (write(STDERR_FILENO, text, (size_t)length) < 0)
+			return;
+	}
 }

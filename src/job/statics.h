@@ -56,4 +56,10 @@ void roami_statics_note(struct roami_job *job);
 /* Node 0, which has the heap again, after `nodes` nodes: says what was found; how much. */
 size_t roami_statics_report(struct roami_job *job, unsigned nodes);
 
+/*
+ * Another node has died.  Names the variables of this node that it has written since CREATE and
+ * that point to shared memory: the other one may have lacked the value.  A thread of the library.
+ */
+void roami_statics_broken(struct roami_job *job, unsigned dead);
+
 #endif
