@@ -190,8 +190,8 @@ static void mates_hand(struct rig_run *run, unsigned channel, const void *lock, 
 #define MATES_FEWER 16u      /* of those */
 
 /*
- * By channel: a lock whose next thread has just begun to wait, and one whose next thread sleeps; the
- * same of a mutex.  Other nodes, if there are any, wait at the barrier.
+ * By channel: a lock whose next thread has just begun to wait, and one whose next thread sleeps;
+ * the same of a mutex.  Other nodes, if there are any, wait at the barrier.
  */
 static void mates_round(struct rig_run *run)
 {

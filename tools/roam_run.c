@@ -193,7 +193,8 @@ static int run_parse(struct run *run, int argc, char **argv)
 			run->tag = true;
 			break;
 		case 'T':
-			if (!run_parse_number("--timeout", "a", optarg, 1, TIMEOUT_MAX, &run->timeout))
+			if (!run_parse_number("--timeout", "a", optarg, 1, TIMEOUT_MAX,
+					      &run->timeout))
 				return TOOL_USAGE;
 			break;
 		case 'g':

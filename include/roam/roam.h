@@ -24,8 +24,8 @@
  * here number such threads as nodes: thread t of process n is node n * T + t of roam_node(), and
  * roam_nodes() counts all of them.  Messages and reports number the processes.  Such a thread may
  * call what the thread that started roam may, but for roam_wait_for_end and roam_finish, which are
- * the node's first thread's; exit() by another one ends the job with a line.  Their number is fixed:
- * roam_thread_init and roam_thread_fini are errors.
+ * the node's first thread's; exit() by another one ends the job with a line.  Their number is
+ * fixed: roam_thread_init and roam_thread_fini are errors.
  *
  * After roam_finish() nothing of the job is left.  A call that needs the job returns ROAM_ESTATE;
  * roam_alloc() returns NULL, and roam_errno() is ROAM_ESTATE; a call that returns no error does

@@ -140,7 +140,7 @@ static enum roam_err job_alone(struct roami_job *job)
 
 /* --------------------------------------------------------------------------------------- start */
 
-/* The process ends, with the node's other threads in it: of threads alone that would be in order. */
+/* The process would end with the node's other threads in it. */
 __attribute__((noreturn)) static void job_exit_mate(struct roami_job *job)
 {
 	roami_node_fail(job->node,

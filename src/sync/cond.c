@@ -52,7 +52,8 @@ static bool cond_woken(void *arg)
 /* ----------------------------------------------------------------------------------- the queue */
 
 /* At the condition's home: a thread of `origin` waits. */
-static void queue_enter(struct roami_node *node, const struct cond_message *message, unsigned origin)
+static void queue_enter(struct roami_node *node, const struct cond_message *message,
+			unsigned origin)
 {
 	struct roami_cond *cond = cond_make(node, message->id);
 	struct roami_waiter *slot;
@@ -100,7 +101,8 @@ static void queue_post(struct roami_node *node, const struct cond_message *messa
 		roami_changed(node, node->me);
 }
 
-static void queue_leave(struct roami_node *node, const struct cond_message *message, unsigned origin)
+static void queue_leave(struct roami_node *node, const struct cond_message *message,
+			unsigned origin)
 {
 	struct roami_cond *cond = cond_make(node, message->id);
 	struct roami_waiter *waiters;

@@ -70,8 +70,8 @@ static bool latch_was_set(void *arg)
 }
 
 /*
- * Returns once the flag is set, or was set since this was called, even if it is cleared again.  This
- * node has seen all that its setters had.
+ * Returns once the flag is set, or was set since this was called, even if it is cleared again.
+ * This node has seen all that its setters had.
  */
 static void latch_wait(struct roami_node *node, struct roami_flag *flag)
 {

@@ -1,13 +1,19 @@
 /*
  * Processes that are threads, several to a node (ROAM_THREADS): each is itself, a node's threads
  * have its statics, and all synchronise as processes of their own do.
- * team HOW PROCESSES THREADS ROUNDS; HOW all: roam_create_all, loop: roam_create once per process, of
- * two functions in turn, unequal: barriers of all begin while other threads of the node come late, held:
- * as loop, and main holds the lock of stdout while nodes are forked, late: as loop, and main writes a static
- * between its CREATEs.  The last process fixed: calls what only other threads may, gone: ends by
- * pthread_exit, helper: has a thread of its own write, child: forks and calls system(); early: ends
- * before it has met the others, cancelled: as early, killed: writes nowhere, leave: exits, quit: exits
- * with status 0.
+ * team HOW PROCESSES THREADS ROUNDS; HOW
+ *	all	roam_create_all
+ *	loop	roam_create once per process, of two functions in turn
+ *	unequal	barriers of all begin while other threads of the node come late
+ *	held	as loop, and main holds the lock of stdout while nodes are forked
+ *	late	as loop, and main writes a static between its CREATEs
+ * The last process
+ *	fixed	calls what only other threads may
+ *	gone	ends by pthread_exit
+ *	helper	has a thread of its own write
+ *	child	forks and calls system()
+ *	early	ends before it has met the others; cancelled: so
+ *	killed	writes nowhere; leave: exits; quit: exits with status 0
  */
 #include "multi.h"
 
