@@ -137,8 +137,11 @@ enum roam_err roam_finish(void)
 {
 	INSIDE;
 
-	if (job.life != ROAMI_JOB_NEW && job.life != ROAMI_JOB_OVER)
-		roami_job_finish(&job);
+	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
+		return ROAM_OK;
+	if (!roami_team_ends(&job, __func__))
+		return ROAM_ESTATE;
+	roami_job_finish(&job);
 	return ROAM_OK;
 }
 
@@ -202,6 +205,8 @@ enum roam_err roam_wait_for_end(void)
 	INSIDE;
 	enum roam_err err = roam_start();
 
+	if (err == ROAM_OK && !roami_team_ends(&job, __func__))
+		err = ROAM_ESTATE;
 	return err == ROAM_OK ? roami_job_wait_for_end(&job) : err;
 }
 
@@ -220,6 +225,17 @@ enum roam_err roam_threads_fixed(void)
 	return err == ROAM_OK ? roami_job_fix_threads(&job) : err;
 }
 
+/* Those of a team are neither more nor fewer than the seal has fixed. */
+static enum roam_err job_fixed(const char *call)
+{
+	if (!roami_team_fixed(&job))
+		return ROAM_OK;
+	fprintf(stderr,
+		"roam: node %u: %s: the threads of this job are fixed (ROAM_THREADS=%u)\n", job.me,
+		call, roami_team_threads(&job));
+	return ROAM_ESTATE;
+}
+
 enum roam_err roam_thread_init(void)
 {
 	INSIDE;
@@ -227,15 +243,10 @@ enum roam_err roam_thread_init(void)
 
 	if (err == ROAM_OK)
 		err = roami_job_registers(&job);
+	if (err == ROAM_OK)
+		err = job_fixed(__func__);
 	if (err != ROAM_OK)
 		return err;
-	if (roami_team_fixed(&job)) {
-		fprintf(stderr,
-			"roam: node %u: roam_thread_init: the threads of this job are fixed "
-			"(ROAM_THREADS=%u)\n",
-			job.me, roami_team_threads(&job));
-		return ROAM_ESTATE;
-	}
 	roami_os_faults_unblock();
 	return job_registered("init", roami_thread_register(job.node, true));
 }
@@ -245,6 +256,8 @@ enum roam_err roam_thread_fini(void)
 	INSIDE;
 
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
+		return ROAM_ESTATE;
+	if (job_fixed(__func__) != ROAM_OK)
 		return ROAM_ESTATE;
 	return job_registered("fini", roami_thread_register(job.node, false));
 }

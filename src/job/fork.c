@@ -113,7 +113,7 @@ static enum roam_err fork_node(struct roami_job *job, unsigned node, void (*fn)(
 
 static enum roam_err fork_may(struct roami_job *job, unsigned nodes)
 {
-	if (job->life != ROAMI_JOB_ALONE)
+	if (job->life != ROAMI_JOB_ALONE || roami_team_fixed(job))
 		return roami_job_says_sealed();
 	if (nodes > job->options.nodes_max) {
 		fprintf(stderr, "roam: %u nodes asked for, at most %llu allowed (ROAM_NODES_MAX)\n",
@@ -216,9 +216,10 @@ static enum roam_err fork_note(struct roami_job *job, void (*fn)(void))
  */
 static enum roam_err fork_noted(struct roami_job *job)
 {
-	enum roam_err err =
-		fork_team(job, job->created, roami_team_function(job, 1, NULL));
+	enum roam_err err;
 
+	roami_statics_sealed(job);
+	err = fork_team(job, job->created, roami_team_function(job, 1, NULL));
 	if (err == ROAM_OK)
 		return ROAM_OK;
 	fflush(NULL);

@@ -140,6 +140,15 @@ static enum roam_err job_alone(struct roami_job *job)
 
 /* --------------------------------------------------------------------------------------- start */
 
+/* The process would end with the node's other threads in it. */
+__attribute__((noreturn)) static void job_exit_mate(struct roami_job *job)
+{
+	roami_node_fail(job->node,
+			"exit by process %u, a thread of this node, would end the node's other "
+			"threads: it must return from its function",
+			roami_team_process(job, job->me) + roami_team_mate(job));
+}
+
 /*
  * A node that ends in order still serves; else it ends the job.  A process that the program has
  * forked is no node.
@@ -150,6 +159,9 @@ static void job_on_exit(int status, void *arg)
 
 	if (job->pid == getpid() && roami_job_undecided(job) && status != 0)
 		roami_rerun_speak(job, true); /* a program of either kind says why it fails */
+	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid() &&
+	    roami_team_mate(job) != 0)
+		job_exit_mate(job);
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid())
 		roami_job_finish(job);
 	if (status == 0 && job->found && job->options.check_status != 0 && job->pid == getpid()) {
@@ -403,7 +415,8 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	enum roam_err err = roami_job_seal(job);
 	unsigned nodes = job->nodes;
 
-	roami_team_join(job);
+	if (job->me == 0) /* elsewhere their function, which has called this, still runs */
+		roami_team_join(job);
 	job_check(job);
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
 	    job->main->ended == NULL)

@@ -225,7 +225,7 @@ static enum roam_err rerun_all(struct roami_job *job, unsigned nodes, void (*fn)
 	if (fn == NULL)
 		rerun_over(job);
 	rerun_team(job, fn);
-	roami_team_call(job, fn, rerun_over);
+	roami_team_call(job, roami_team_function(job, 0, fn), rerun_over);
 	_exit(0); /* it does not come back */
 }
 
@@ -252,7 +252,7 @@ static enum roam_err rerun_create(struct roami_job *job, void (*fn)(void))
 	job->created++;
 	/* The last process of this node.  Node 0 knows how many processes there are. */
 	if (job->boot.me != 0 && job->created == (job->boot.me + 1) * roami_team_threads(job))
-		return rerun_all(job, ROAMI_ASKED_UNKNOWN, roami_team_function(job, 0, fn));
+		return rerun_all(job, ROAMI_ASKED_UNKNOWN, fn);
 	return ROAM_OK;
 }
 
@@ -284,6 +284,8 @@ static enum roam_err rerun_sealed(struct roami_job *job)
 		fflush(NULL);
 		_exit(ROAMI_EXIT_TOLD);
 	}
+	if (roami_team_threads(job) > 1)
+		roami_statics_sealed(job);
 	err = rerun_all(job, nodes, NULL);
 	return err == ROAM_OK ? roami_team_start(job, NULL) : err;
 }

@@ -103,6 +103,8 @@ static enum roam_err spmd_create(struct roami_job *job, void (*fn)(void))
 {
 	enum roam_err err;
 
+	if (roami_team_mate(job) != 0)
+		return roami_job_says_sealed();
 	if (job->boot.nodes > 1 || roami_team_threads(job) == 1 || roami_team_fixed(job))
 		return roami_job_says_spmd(job, job->boot.nodes > 1 ? 0 : 2);
 	err = roami_team_note(job, fn);
@@ -113,6 +115,7 @@ static enum roam_err spmd_create(struct roami_job *job, void (*fn)(void))
 		return err;
 	if (job->team.sealed)
 		__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
+	roami_statics_sealed(job);
 	err = spmd_seal_locked(job);
 	job->created = 1;
 	return err == ROAM_OK ? roami_team_start(job, NULL) : err;

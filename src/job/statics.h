@@ -50,6 +50,12 @@ struct roami_statics {
 /* At CREATE, before a node is forked or takes its place. */
 void roami_statics_begin(struct roami_job *job);
 
+/*
+ * At the seal of nodes that were only noted at CREATE: says what node 0 has written since then,
+ * which processes forked at CREATE would not have seen.
+ */
+void roami_statics_sealed(struct roami_job *job);
+
 /* A node's function has returned.  Before the full barrier that ends the nodes. */
 void roami_statics_note(struct roami_job *job);
 

@@ -41,6 +41,8 @@ enum roam_err roami_team_note(struct roami_job *job, void (*fn)(void))
 
 	if (at == NULL)
 		return ROAM_ENOMEM;
+	if (functions->count == 0)
+		roami_statics_begin(job); /* until the seal */
 	at[0] = at[count - 1] = fn;
 	functions->count += count;
 	return ROAM_OK;
@@ -238,6 +240,19 @@ void roami_team_warn(const struct roami_job *job)
 		fprintf(stderr,
 			"roam: ROAM_THREADS=%u had no effect: the program has not called CREATE\n",
 			job->team.threads);
+}
+
+bool roami_team_ends(const struct roami_job *job, const char *call)
+{
+	unsigned mate = roami_team_mate(job);
+
+	if (mate == 0)
+		return true;
+	fprintf(stderr,
+		"roam: node %u: %s by process %u, a thread of that node: only the node's first "
+		"thread may, others return from their function\n",
+		job->me, call, roami_team_process(job, job->me) + mate);
+	return false;
 }
 
 static bool team_over(void *arg)

@@ -77,6 +77,12 @@ bool roami_team_fixed(const struct roami_job *job);
 /* The caller's number among its node's threads; 0 also for a thread that is none of them. */
 unsigned roami_team_mate(const struct roami_job *job);
 
+/*
+ * Whether the caller may do what ends its node or job: not one of the team's other threads, which
+ * would wait for itself.  Else says so.
+ */
+bool roami_team_ends(const struct roami_job *job, const char *call);
+
 /* The first process of a node, and the node of a process. */
 unsigned roami_team_process(const struct roami_job *job, unsigned node);
 unsigned roami_team_node(const struct roami_job *job, unsigned process);

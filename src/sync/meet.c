@@ -292,7 +292,8 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 
 	roami_assert(count <= ROAM_REDUCE_MAX);
 	ROAMI_COUNT(node->stats, reduces, 1);
-	roami_node_waits(node, ROAM_SYNC_REDUCE + 1, ROAMI_REDUCE_ID, node->nodes);
+	roami_node_waits(node, ROAM_SYNC_REDUCE + 1, ROAMI_REDUCE_ID,
+			 node->nodes * sync_of(node)->team);
 	if (sync_of(node)->team > 1) {
 		reduce_team(node, barrier, values, count, type, op);
 	} else {

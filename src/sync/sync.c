@@ -230,7 +230,8 @@ void *roami_resolve_record(struct roami_node *node, unsigned home,
 	bool full;
 
 	roami_contract(home < node->nodes);
-	if (!home_of(node)->records || records == NULL)
+	/* Threads of a job's only node meet in its own memory, too. */
+	if ((!home_of(node)->records && node->nodes > 1) || records == NULL)
 		return NULL;
 	return roami_record_find(node, home, records, id, true, &full);
 }

@@ -126,6 +126,7 @@ struct roami_flag {
 	uint64_t id;
 	struct roami_spin spin;
 	_Atomic uint32_t told; /* see roami_object_tell */
+	_Atomic uint32_t sets; /* how often it was set; threads of this node wait for that */
 	bool set;
 	struct roami_vclock clock; /* what its setters have passed on */
 	struct roami_vec waiters;  /* struct roam_request with its clock: struct flag_waiter */
