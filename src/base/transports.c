@@ -11,10 +11,11 @@ const struct roam_transport *roami_transport_find(const char *name)
 	return NULL;
 }
 
-bool roami_transport_works(const struct roam_transport *transport, char *why, size_t bytes)
+bool roami_transport_works(const struct roam_transport *transport,
+			   const struct roam_transport_value *options, char *why, size_t bytes)
 {
 	why[0] = '\0';
-	return transport->probe == NULL || transport->probe(why, bytes);
+	return transport->probe == NULL || transport->probe(options, why, bytes);
 }
 
 const char *roami_transport_wrong(const struct roam_transport *transport)
@@ -44,16 +45,18 @@ bool roami_transports_named(const char *option)
 	return strcmp(option, "auto") != 0;
 }
 
-void roami_transports_allowed(const char *option,
+void roami_transports_allowed(const char *option, bool bare,
 			      const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1])
 {
+	unsigned not = ROAM_CAP_NAMED | (bare ? 0 : ROAM_CAP_BARE), count = 0;
 	bool named = roami_transports_named(option);
-	unsigned count = 0;
 	char why[8];
 
 	for (unsigned i = 0; roami_transports[i] != NULL && count < ROAMI_TRANSPORTS_MAX; i++)
 		if (named ? strcmp(roami_transports[i]->name, option) == 0
-			  : roami_transport_works(roami_transports[i], why, sizeof(why)))
+			  : (roami_transports[i]->caps & not) == 0 &&
+				    roami_transport_works(roami_transports[i], NULL, why,
+							  sizeof(why)))
 			allowed[count++] = roami_transports[i];
 	allowed[count] = NULL;
 }
@@ -65,7 +68,7 @@ void roami_transports_missing(char *text, size_t bytes)
 
 	text[0] = '\0';
 	for (unsigned i = 0; roami_transports[i] != NULL && used < bytes; i++)
-		if (!roami_transport_works(roami_transports[i], why, sizeof(why)))
+		if (!roami_transport_works(roami_transports[i], NULL, why, sizeof(why)))
 			used += (size_t)snprintf(text + used, bytes - used, "%s%s: %s",
 						 used > 0 ? "; " : "",
 						 roami_transports[i]->name, why);

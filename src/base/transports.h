@@ -25,18 +25,22 @@ const char *roami_transport_wrong(const struct roam_transport *transport);
 /* By name; NULL if there is none. */
 const struct roam_transport *roami_transport_find(const char *name);
 
-/* Whether ROAM_TRANSPORT names one; else all of the build are allowed, per peer the cheapest. */
+/*
+ * Whether ROAM_TRANSPORT names one; else all of the build are allowed that need not be named, per
+ * peer the cheapest.
+ */
 bool roami_transports_named(const char *option);
 
-/* Whether it works here; else `why` says why not. */
-bool roami_transport_works(const struct roam_transport *transport, char *why, size_t bytes);
+/* Whether it works here, and with its options if they are given; else `why` says why not. */
+bool roami_transport_works(const struct roam_transport *transport,
+			   const struct roam_transport_value *options, char *why, size_t bytes);
 
 /*
- * The transports that ROAM_TRANSPORT allows, of auto's those that work here; `allowed` ends with
- * NULL.  What works must be alike on all hosts of a job, else ROAM_TRANSPORT is to name one that
+ * The transports that ROAM_TRANSPORT allows, of auto's those that work here, with `bare` even if
+ * the seal does not cover them; `allowed` ends with NULL.  What works must be alike on all hosts of a job, else ROAM_TRANSPORT is to name one that
  * does.
  */
-void roami_transports_allowed(const char *option,
+void roami_transports_allowed(const char *option, bool bare,
 			      const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1]);
 
 /*

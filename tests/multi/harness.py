@@ -69,6 +69,14 @@ def info(what):
     return dict(re.findall(r'^  ([\w-]+) +(.*)$', out, re.MULTILINE))
 
 
+def transports():
+    """Those of the build, but for those that lack their device: tests/guest has one."""
+    out = subprocess.run([program('roam'), 'info', 'transports', '--json'], check=True, text=True,
+                         stdout=subprocess.PIPE).stdout
+    return [each['name'] for each in json.loads(out)['transports']
+            if each['works'] or 'bare' not in each['capabilities']]
+
+
 @functools.cache
 def declared():
     """What `roam info protocols --json` says."""

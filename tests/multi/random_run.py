@@ -36,7 +36,7 @@ UDP_WAYS = harness.udp_ways()
 
 def ways():
     """How nodes reach each other's memory."""
-    return ['shm'] + [name + end for name in harness.info('transports') if name != 'shm'
+    return ['shm'] + [name + end for name in harness.transports() if name != 'shm'
                       for end in ('', '+faulty')]
 
 
