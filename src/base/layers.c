@@ -44,7 +44,8 @@ static void layer_notice(void *arg, const char *line)
 	int length = 0;
 
 	if (node->options->log >= ROAMI_LEVEL_WARN)
-		length = snprintf(text, sizeof(text), "roam: warning: node %u: %s\n", node->me, line);
+		length = snprintf(text, sizeof(text), "roam: warning: node %u: %s\n", node->me,
+				  line);
 	if (length >= (int)sizeof(text))
 		length = (int)sizeof(text) - 1;
 	if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
@@ -266,8 +267,8 @@ static enum roam_err layers_bare(struct roami_node *node, const struct roami_nod
 	if (wanted == ROAMI_SEAL_OFF || params->hosts <= 1 || params->me != 0)
 		return ROAM_OK;
 	snprintf(line, sizeof(line),
-		 "what goes over %s is neither authenticated nor encrypted: ROAM_SEAL=auth, encrypt, "
-		 "or off",
+		 "what goes over %s is neither authenticated nor encrypted: ROAM_SEAL=auth, "
+		 "encrypt, or off",
 		 layers_of(node)->transport->name);
 	layer_notice(node, line);
 	return ROAM_OK;

@@ -57,7 +57,8 @@ static enum roam_err check_names(const struct roami_options *options)
 			names[count] = roami_transports[count - 1]->name;
 		return check_unknown("ROAM_TRANSPORT", options->transport, names);
 	}
-	if (roami_transports_named(options->transport) && !check_transport(options, why, sizeof(why))) {
+	if (roami_transports_named(options->transport) &&
+	    !check_transport(options, why, sizeof(why))) {
 		fprintf(stderr, "roam: ROAM_TRANSPORT=%s: %s\n", options->transport, why);
 		return ROAM_EUNSUPPORTED;
 	}
@@ -96,7 +97,7 @@ static const struct roami_fault_engine *check_probe(const struct roami_options *
 }
 
 static enum roam_err check_engine(const struct roami_options *options,
-				   const struct roami_fault_engine **engine_p)
+				  const struct roami_fault_engine **engine_p)
 {
 	const char *const names[] = {"auto", "sigsegv", "uffd", NULL};
 	char why[160] = "";

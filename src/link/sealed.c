@@ -90,7 +90,8 @@ static void sealed_cut(struct sealed_link *link, const struct iovec *parts, unsi
 	uint32_t at = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		for (size_t done = 0, some; done < parts[i].iov_len; done += some, at += (uint32_t)some) {
+		for (size_t done = 0, some; done < parts[i].iov_len;
+		     done += some, at += (uint32_t)some) {
 			some = PIECE - at % PIECE;
 			if (some > parts[i].iov_len - done)
 				some = parts[i].iov_len - done;
@@ -105,7 +106,8 @@ static uint8_t *sealed_closed(struct sealed_link *link, uint32_t bytes)
 	const uint8_t *closed = NULL;
 	size_t place = 0;
 
-	for (uint32_t at = 0, some; at < bytes; at += some, place += sizeof(struct roami_packet) + some) {
+	for (uint32_t at = 0, some; at < bytes;
+	     at += some, place += sizeof(struct roami_packet) + some) {
 		struct roami_packet *packet = (void *)(link->plain + place);
 
 		some = bytes - at < PIECE ? bytes - at : PIECE;
@@ -117,7 +119,8 @@ static uint8_t *sealed_closed(struct sealed_link *link, uint32_t bytes)
 	return closed >= link->closed && closed < link->closed + ROOM ? link->closed : link->plain;
 }
 
-static enum roam_err sealed_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
+static enum roam_err sealed_send(void *state, unsigned to, const struct iovec *parts,
+				 unsigned count)
 {
 	struct sealed_state *sealed = state;
 	const struct roam_transport_params *params = &sealed->params;
@@ -158,8 +161,7 @@ static uint32_t sealed_opened(struct sealed_state *sealed, struct sealed_link *l
 		each = left < ROAMI_DATAGRAM_MAX ? left : ROAMI_DATAGRAM_MAX;
 		if (each <= sizeof(*packet) ||
 		    roami_seal_open(&link->seal, &packet, each, sealed->room) != ROAMI_SEAL_GOOD ||
-		    packet->offset != at ||
-		    packet->length != bytes - pieces * sizeof(*packet))
+		    packet->offset != at || packet->length != bytes - pieces * sizeof(*packet))
 			return 0;
 		memcpy(link->opened + at, packet + 1, each - sizeof(*packet));
 		at += (uint32_t)(each - sizeof(*packet));

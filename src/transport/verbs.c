@@ -7,18 +7,20 @@
 
 #include "os/os.h"
 
-#define GATHER 16u /* completions at a time */
+#define GATHER   16u /* completions at a time */
 #define OWN_SKIP UINT64_MAX
 
 static const struct roam_transport_option verbs_options[] = {
-	ROAM_TRANSPORT_OPTION("ROAM_VERBS_DEVICE", "auto", "",
-			      "the card of the verbs transport: its name as in `rdma link`, or the "
-			      "IPv4 address of its interface; several, separated by commas, are "
-			      "for the nodes in turn; auto: the one with the address by which other "
-			      "hosts reach this one, else the first whose port is up"),
-	ROAM_TRANSPORT_OPTION("ROAM_VERBS_MEMORY", "64", "1..65536",
-			      "MiB that the verbs transport may register with the card for a node's "
-			      "buffers; where the system lets it have less, it takes less"),
+	ROAM_TRANSPORT_OPTION(
+		"ROAM_VERBS_DEVICE", "auto", "",
+		"the card of the verbs transport: its name as in `rdma link`, or the "
+		"IPv4 address of its interface; several, separated by commas, are "
+		"for the nodes in turn; auto: the one with the address by which other "
+		"hosts reach this one, else the first whose port is up"),
+	ROAM_TRANSPORT_OPTION(
+		"ROAM_VERBS_MEMORY", "64", "1..65536",
+		"MiB that the verbs transport may register with the card for a node's "
+		"buffers; where the system lets it have less, it takes less"),
 	{.variable = NULL}};
 
 void verbs_say(const struct verbs_state *verbs, const char *format, ...)
@@ -216,8 +218,8 @@ static void send_parts(struct verbs_state *verbs, struct verbs_peer *peer,
 
 		if (some > VERBS_PAYLOAD)
 			some = VERBS_PAYLOAD;
-		reader_copy(&reader,
-			    verbs_out(verbs, peer, peer->sent) + sizeof(struct verbs_head), some);
+		reader_copy(&reader, verbs_out(verbs, peer, peer->sent) + sizeof(struct verbs_head),
+			    some);
 		if (!verbs_post(verbs, peer, bytes, at, some))
 			return;
 		at += some;

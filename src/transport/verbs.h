@@ -46,29 +46,30 @@ struct verbs_card {
 };
 
 enum verbs_at {
-	VERBS_APART,  /* no connection, and none under way */
+	VERBS_APART, /* no connection, and none under way */
 	VERBS_JOINING,
 	VERBS_READY,
-	VERBS_GONE,   /* the peer has left */
-	VERBS_BROKEN  /* the connection failed for good */
+	VERBS_GONE,  /* the peer has left */
+	VERBS_BROKEN /* the connection failed for good */
 };
 
 struct verbs_peer {
 	unsigned number;
-	unsigned place; /* among those that this transport reaches */
-	_Atomic uint32_t at;     /* enum verbs_at */
-	_Atomic uint32_t epoch;  /* of attempts to connect: tells their completions apart */
-	_Atomic uint32_t status; /* of the completion that broke the connection, enum ibv_wc_status */
+	unsigned place;         /* among those that this transport reaches */
+	_Atomic uint32_t at;    /* enum verbs_at */
+	_Atomic uint32_t epoch; /* of attempts to connect: tells their completions apart */
+	_Atomic uint32_t
+		status; /* of the completion that broke the connection, enum ibv_wc_status */
 
 	/* Leaving; under the lock. */
 	_Atomic uint32_t held; /* the lock */
 	struct ibv_qp *qp;
-	uint32_t theirs;  /* buffers that the peer has for us */
-	uint64_t sent;    /* parts ever sent */
-	uint64_t credit;  /* of them, taken by the peer, as it last told */
-	uint64_t told;    /* parts taken, as last told */
+	uint32_t theirs;       /* buffers that the peer has for us */
+	uint64_t sent;         /* parts ever sent */
+	uint64_t credit;       /* of them, taken by the peer, as it last told */
+	uint64_t told;         /* parts taken, as last told */
 	_Atomic uint64_t left; /* parts whose buffers are free again; the reaper's */
-	uint8_t *rest;    /* VERBS_MESSAGE_MAX: a message of which not all could leave yet */
+	uint8_t *rest;         /* VERBS_MESSAGE_MAX: a message of which not all could leave yet */
 	uint32_t rest_at, rest_bytes; /* what has left; all, 0: there is no such message */
 	uint64_t spoke_ns;
 
@@ -76,15 +77,16 @@ struct verbs_peer {
 	_Atomic uint64_t arrived; /* parts ever */
 	_Atomic uint64_t taken;
 	uint32_t bytes[VERBS_BUFFERS_MAX];
-	uint8_t *message; /* VERBS_MESSAGE_MAX: of several parts */
+	uint8_t *message;      /* VERBS_MESSAGE_MAX: of several parts */
 	uint32_t have, length; /* have == length > 0: whole, and could not be delivered yet */
 	_Atomic uint64_t heard_ns;
 	bool may_be_silent;
 
 	/* Connecting; the connecting thread's, but for `wanted_ns`. */
 	struct rdma_cm_id *id;
-	bool began;               /* this node did */
-	_Atomic uint64_t wanted_ns; /* when a message first waited for the connection; 0: none does */
+	bool began; /* this node did */
+	_Atomic uint64_t
+		wanted_ns; /* when a message first waited for the connection; 0: none does */
 	uint64_t retry_ns;
 };
 
@@ -92,9 +94,9 @@ struct verbs_state {
 	struct roam_transport_params params;
 	struct verbs_card *card;
 	uint64_t mark;
-	unsigned peer_count; /* that this transport reaches, without itself */
-	unsigned buffers;    /* of each peer, each way */
-	_Atomic uint64_t want;    /* peers to be connected; bits, as those below */
+	unsigned peer_count;       /* that this transport reaches, without itself */
+	unsigned buffers;          /* of each peer, each way */
+	_Atomic uint64_t want;     /* peers to be connected; bits, as those below */
 	_Atomic uint64_t arrivals; /* something of them has arrived */
 	_Atomic uint64_t resting;  /* a rest is to leave to them */
 	_Atomic uint64_t owing;    /* they must be told what is free here, and could not be yet */
@@ -103,7 +105,7 @@ struct verbs_state {
 	_Atomic uint32_t failed;    /* + 1: the peer whose connection failed; not told yet */
 	uint64_t beat_ns, beat_due;
 	_Atomic uint32_t gathering, reaping, eventing; /* locks of both queues and the channel */
-	int process; /* that opened it */
+	int process;                                   /* that opened it */
 
 	struct rdma_event_channel *events;
 	struct rdma_cm_id *listener;

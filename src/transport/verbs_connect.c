@@ -1,6 +1,6 @@
 /*
- * The thread that connects.  The connection manager allocates and blocks, which neither a page fault
- * nor a handler may do: they only note which peer they want, and their message waits.
+ * The thread that connects.  The connection manager allocates and blocks, which neither a page
+ * fault nor a handler may do: they only note which peer they want, and their message waits.
  *
  * Both of two nodes may begin at once.  Then the attempt of the one with the lower number goes on:
  * it refuses the other's, and the other gives up its own when that of the lower one arrives.
@@ -20,9 +20,9 @@
 #define BACKLOG    64
 #define RETRIES    6 /* 7 stands for ever with some cards */
 #define RESOLVE_MS 2000
-#define CARD_NS    2000000u  /* a peer is not open yet: again after this */
-#define AGAIN_NS   50000000u /* an attempt has failed */
-#define DRAIN_NS   200000000u /* the last messages may take so long to leave */
+#define CARD_NS    2000000u    /* a peer is not open yet: again after this */
+#define AGAIN_NS   50000000u   /* an attempt has failed */
+#define DRAIN_NS   200000000u  /* the last messages may take so long to leave */
 #define FAILS_NS   7500000000u /* the card gives a peer up after about this, without a deadline */
 #define TICK_NS    4096u
 #define NS_PER_MS  1000000u
@@ -49,7 +49,8 @@ void verbs_want(struct verbs_state *verbs, struct verbs_peer *peer)
 	uint64_t one = 1, none = 0;
 
 	atomic_compare_exchange_strong(&peer->wanted_ns, &none, verbs_now(verbs));
-	if ((atomic_fetch_or(&verbs->want, verbs_bit(peer->number)) & verbs_bit(peer->number)) == 0 &&
+	if ((atomic_fetch_or(&verbs->want, verbs_bit(peer->number)) & verbs_bit(peer->number)) ==
+		    0 &&
 	    write(verbs->wanted, &one, sizeof(one)) < 0)
 		return; /* full: it looks */
 }
@@ -381,7 +382,7 @@ static void *connect_main(void *arg)
 	return NULL;
 }
 
-/* -------------------------------------------------------------------------------- open and close */
+/* ------------------------------------------------------------------------------- open and close */
 
 /* The card resends so long that it gives a peer up about when the node does. */
 static uint8_t connect_timeout(uint64_t deadline_ns)
@@ -436,7 +437,8 @@ enum roam_err verbs_connect_open(struct verbs_state *verbs)
 	atomic_store(&verbs->card->mark, verbs->mark);
 	atomic_store(&verbs->card->address,
 		     (uint64_t)ntohl(((struct sockaddr_in *)rdma_get_local_addr(verbs->listener))
-					     ->sin_addr.s_addr) << 16 |
+					     ->sin_addr.s_addr)
+				     << 16 |
 			     ntohs(rdma_get_src_port(verbs->listener)));
 	return ROAM_OK;
 }

@@ -14,8 +14,8 @@
 
 uint8_t *verbs_in(const struct verbs_state *verbs, const struct verbs_peer *peer, uint64_t number)
 {
-	return verbs->memory + ((size_t)peer->place * 2 * verbs->buffers +
-				number % verbs->buffers) * VERBS_BUFFER;
+	return verbs->memory +
+	       ((size_t)peer->place * 2 * verbs->buffers + number % verbs->buffers) * VERBS_BUFFER;
 }
 
 uint8_t *verbs_out(const struct verbs_state *verbs, const struct verbs_peer *peer, uint64_t number)
@@ -49,7 +49,7 @@ void verbs_end(struct verbs_state *verbs, struct verbs_peer *peer, enum verbs_at
 	}
 }
 
-/* --------------------------------------------------------------------------------------- buffers */
+/* -------------------------------------------------------------------------------------- buffers */
 
 bool verbs_receive(struct verbs_state *verbs, struct verbs_peer *peer, uint64_t number)
 {

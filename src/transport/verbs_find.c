@@ -11,16 +11,16 @@
 #include "os/os.h"
 #include "verbs.h"
 
-#define MANAGER "/dev/infiniband/rdma_cm"
-#define PORTS   8u
-#define GIDS    256u
+#define MANAGER        "/dev/infiniband/rdma_cm"
+#define PORTS          8u
+#define GIDS           256u
 #define NAMED(options) ((options) != NULL ? (options)[0].text : "auto")
 
 /* What is known of a device, as far as it was looked at. */
 struct find {
 	char name[ROAM_TRANSPORT_TEXT]; /* wanted; "": any */
-	uint32_t wanted;  /* an address, host byte order; 0: any */
-	uint32_t address; /* found */
+	uint32_t wanted;                /* an address, host byte order; 0: any */
+	uint32_t address;               /* found */
 	char *why;
 	size_t why_bytes;
 };
@@ -77,9 +77,10 @@ static void find_port(struct find *find, struct ibv_context *device, const char 
 	} else {
 		find->address = find_gid(find, device, port, (unsigned)attr.gid_tbl_len);
 		if (find->address == 0 && find->wanted == 0)
-			snprintf(find->why, find->why_bytes,
-				 "%s: no GID of port %u is an IPv4 address: its interface needs one",
-				 name, port);
+			snprintf(
+				find->why, find->why_bytes,
+				"%s: no GID of port %u is an IPv4 address: its interface needs one",
+				name, port);
 	}
 }
 
@@ -114,7 +115,8 @@ static bool find_any(struct find *find)
 		snprintf(find->why, find->why_bytes, "no RDMA device: /sys/class/infiniband is %s",
 			 access("/sys/class/infiniband", F_OK) == 0 ? "empty" : "not there");
 	for (int i = 0; devices != NULL && i < count && find->address == 0; i++) {
-		if (find->name[0] != '\0' && strcmp(find->name, ibv_get_device_name(devices[i])) != 0)
+		if (find->name[0] != '\0' &&
+		    strcmp(find->name, ibv_get_device_name(devices[i])) != 0)
 			continue;
 		seen = true;
 		find_device(find, devices[i]);
@@ -206,14 +208,15 @@ static enum roam_err memory_refused(const struct verbs_state *verbs)
 	getrlimit(RLIMIT_MEMLOCK, &limit);
 	if (limit.rlim_cur == RLIM_INFINITY)
 		verbs_say(verbs, "%zu KiB cannot be registered with %s: %s",
-			  memory_bytes(verbs) / 1024, ibv_get_device_name(verbs->domain->context->device),
-			  strerror(error));
+			  memory_bytes(verbs) / 1024,
+			  ibv_get_device_name(verbs->domain->context->device), strerror(error));
 	else
 		verbs_say(verbs,
 			  "%zu KiB cannot be registered with %s: %s; RLIMIT_MEMLOCK is %llu KiB "
 			  "(ulimit -l)",
-			  memory_bytes(verbs) / 1024, ibv_get_device_name(verbs->domain->context->device),
-			  strerror(error), (unsigned long long)limit.rlim_cur / 1024);
+			  memory_bytes(verbs) / 1024,
+			  ibv_get_device_name(verbs->domain->context->device), strerror(error),
+			  (unsigned long long)limit.rlim_cur / 1024);
 	return ROAM_EUNSUPPORTED;
 }
 

@@ -27,10 +27,10 @@ _Static_assert(sizeof(struct verbs_hello) == 32, "fits the private data of every
 
 /* What a hello must say. */
 struct verbs_expected {
-	uint64_t mark;    /* of this node */
+	uint64_t mark; /* of this node */
 	uint32_t nodes;
-	uint32_t node;    /* this one */
-	uint64_t others;  /* nodes that do not come this way; bits */
+	uint32_t node;   /* this one */
+	uint64_t others; /* nodes that do not come this way; bits */
 	uint32_t bytes;
 	uint32_t buffers_min, buffers_max;
 };

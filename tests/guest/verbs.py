@@ -100,8 +100,8 @@ def random_env(rng):
 def random_programs(group):
     """Random programs of protocols of each kind; PastSet; kernels."""
     models = harness.protocols()
-    for protocol in ('hlrc', 'adapt', 'jump', 'ivy'):
-        for seed in range(1, 5):
+    for protocol in models:
+        for seed in range(1, 4 if protocol in harness.kinds().values() else 2):
             rng = random.Random(f'{protocol} {seed}')
             env, command = random_run.drawn(seed, protocol, 'shm', list(models)[:1])
             env.pop('ROAM_ONESIDED')
@@ -114,11 +114,12 @@ def random_programs(group):
             group.run(f'random {protocol} {seed}', command, '^right',
                       env={**env, **random_env(rng), 'ROAM_PROTOCOL': protocol})
     for seal in ('auto', 'encrypt'):
-        group.run(f'past {seal}', ['@roam', 'run', '-n', '3', '@past', 'run', '3'], '',
-                  env={**VERBS, 'ROAM_SEAL': seal})
-    for protocol, kernel, words in (('hlrc', 'fft', ['-p2', '-m10', '-t']), ('jump', 'lu', ['-p3', '-n64', '-t']),
-                                    ('hlrc', 'radix', ['-p3', '-n8192', '-t']),
-                                    ('adapt', 'ocean', ['-p2', '-n18', '-c'])):
+        group.run(f'tuples {seal}', ['@tuples-pi', '-p3', '-m', 'tuples'], 'verified ok', env={**VERBS, 'ROAM_SEAL': seal})
+    kinds = harness.kinds()
+    for protocol, kernel, words in ((kinds['default'], 'fft', ['-p2', '-m10', '-t']),
+                                    (harness.those(homes='moving')[0], 'lu', ['-p3', '-n64', '-t']),
+                                    (kinds['default'], 'radix', ['-p3', '-n8192', '-t']),
+                                    (kinds['twins'], 'ocean', ['-p2', '-n18', '-c'])):
         group.run(f'{kernel} {protocol}', [f'@{kernel}', *words], 'verified ok',
                   env={**VERBS, 'ROAM_PROTOCOL': protocol})
     group.run('rounds', ['@rounds', 'all', '3', '4'], '4 rounds right')

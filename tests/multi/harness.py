@@ -35,7 +35,8 @@ def program(name):
         return told
     builds = [os.environ['BUILD_DIR']] if 'BUILD_DIR' in os.environ else ['build', 'build/gcc']
     for build in builds:
-        for place in (f'tools/{name}', f'apps/{name}', f'tests/multi/multi_{name}', f'docs/{name}'):
+        for place in (f'tools/{name}', f'apps/{name}', f'tests/multi/multi_{name}', f'tests/transport/{name}',
+                      f'docs/{name}'):
             path = os.path.join(ROOT, build, place)
             if os.path.isfile(path):
                 return path

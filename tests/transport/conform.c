@@ -1,8 +1,8 @@
 /*
- * What every transport promises, with what roam puts over it: each message arrives once, whole and in
- * order, from each node to each, itself included; a message that is not taken comes again; a full
- * queue says so and loses nothing; who sleeps is woken; a node can leave and come back; a node that
- * has left is named.
+ * What every transport promises, with what roam puts over it: each message arrives once, whole and
+ * in order, from each node to each, itself included; a message that is not taken comes again; a
+ * full queue says so and loses nothing; who sleeps is woken; a node can leave and come back; a node
+ * that has left is named.
  *
  * usage: conform NAME [plain|auth|encrypt]
  *
@@ -38,7 +38,7 @@ struct node {
 	uint32_t sent[NODES], got[NODES]; /* messages to and from each node */
 	unsigned refuse;                  /* so many deliveries more are not taken */
 	unsigned refused;
-	_Atomic unsigned lost;            /* + 1 */
+	_Atomic unsigned lost; /* + 1 */
 	uint64_t random;
 };
 
@@ -90,7 +90,7 @@ static void *state_new(const struct roam_transport *transport)
 	return memset(state, 0, bytes);
 }
 
-/* The layer over the transport that makes it what messages want, as src/base/layers.c chooses it. */
+/* The layer over the transport that makes it what messages want, as base/layers.c chooses it. */
 static const struct roam_transport *layer_over(void)
 {
 	const unsigned good = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED;
@@ -201,8 +201,8 @@ static bool node_deliver(void *arg, unsigned from, const void *data, size_t byte
 		      node->number, head.number, head.bytes, from, node->got[from], bytes);
 	for (uint32_t at = 0; at < bytes - sizeof(head); at++)
 		if (((const uint8_t *)data)[sizeof(head) + at] != message_byte(&head, at))
-			wrong("node %u: message %u from %u: wrong byte %u", node->number, head.number,
-			      from, at);
+			wrong("node %u: message %u from %u: wrong byte %u", node->number,
+			      head.number, from, at);
 	node->got[from]++;
 	return true;
 }
@@ -260,7 +260,8 @@ static void send_surely(unsigned from, unsigned to, uint32_t bytes)
 
 static void test_sizes(void)
 {
-	static const uint32_t around[] = {64, 256, 1024, 4336, 4352, 8672, 9152, 9216, 18304, 36608, LONGEST - 3};
+	static const uint32_t around[] = {64,   256,  1024,  4336,  4352,       8672,
+					  9152, 9216, 18304, 36608, LONGEST - 3};
 
 	for (unsigned i = 0; i < sizeof(around) / sizeof(around[0]); i++)
 		for (uint32_t bytes = around[i] - 3; bytes <= around[i] + 3; bytes++)
@@ -325,7 +326,8 @@ static void *sleeper_main(void *arg)
 	struct node *node = sleeper->node;
 
 	while (node->got[0] < sleeper->want) {
-		uint64_t due = node->top->due != NULL ? node->top->due(node->top_state) : UINT64_MAX;
+		uint64_t due = node->top->due != NULL ? node->top->due(node->top_state)
+						      : UINT64_MAX;
 		uint64_t at = roami_os_now_ns(), most = 5 * (uint64_t)NS_PER_S;
 
 		if (node_poll(node, 16) > 0)
@@ -371,7 +373,8 @@ static void *waker_main(void *arg)
 {
 	struct sleeper *sleeper = arg;
 
-	sleeper->node->below->wait(sleeper->node->below_state, sleeper->who, 30 * (uint64_t)NS_PER_S);
+	sleeper->node->below->wait(sleeper->node->below_state, sleeper->who,
+				   30 * (uint64_t)NS_PER_S);
 	return NULL;
 }
 
@@ -467,7 +470,7 @@ static void test_again(void)
 	await_all("again");
 }
 
-/* Of two that remain, each names the one that has left; nobody names one that only has nothing to say. */
+/* Each of two that remain names the one that has left; nobody names one that has nothing to say. */
 static void test_left(void)
 {
 	uint64_t began;
@@ -480,7 +483,8 @@ static void test_left(void)
 		for (unsigned to = 0; to < NODES; to++)
 			send_surely(from, to, 100);
 	await_all("left");
-	for (began = roami_os_now_ns(); roami_os_now_ns() < began + 2 * SHORT_LIFE * (uint64_t)NS_PER_S;)
+	for (began = roami_os_now_ns();
+	     roami_os_now_ns() < began + 2 * SHORT_LIFE * (uint64_t)NS_PER_S;)
 		poll_all();
 	for (unsigned i = 0; i < NODES; i++)
 		if (atomic_load(&nodes[i].lost) != 0)
