@@ -158,7 +158,7 @@ def base_archive(tree, version):
     for tool in TOOLS:
         if not os.path.exists(tool):
             raise Missing(f'there is no {tool}')
-        add_program(archive, tool)
+        add_program(archive, tool, f'/usr/bin/{os.path.basename(tool)}')
     # Busybox's shell would run its own ip rather than what is in PATH.
     add_program(archive, '/bin/dash', '/usr/bin/sh')
     for applet in output('busybox', '--list').split():
