@@ -24,24 +24,25 @@
  *	2 write-read	T_j read what T_v writes: the invalidation dooms T_j
  *	3 write-write	both wrote a page, hence could read it: as 2; one of them holds the token
  *
- * Page states and messages: ivy's.  Inside a transaction a page in any state in which it can be read
- * may also be open for writing, with a twin; only the commit makes its node the owner.
+ * Page states and messages: ivy's.  Inside a transaction a page in any state in which it can be
+ * read may also be open for writing, with a twin; only the commit makes its node the owner.
  *
  * Opacity (rule 8.7).  A page is served only when it is not pending, and those of a write set are
  * pending from before the first invalidation until the commit is over.  So no node gets a byte of a
  * commit before all have answered that their old copies are gone, and a transaction that has such
- * a copy is doomed by then: it gets no further page, and all that it can still read is of one moment.
+ * a copy is doomed by then: it gets no further page, and all that it can still read is of one
+ * moment.
  *
  * Outside of transactions: ivy, hence sequential consistency.  A plain write takes its page from
  * transactions that could read it, and a page with open writes is lent as its twin has it.
  *
  * Differences from the paper, and why:
- * - The paper sends the write set to all stations.  Here an owner knows which nodes have copies, and
- *   only these are told: others can neither have read the page nor be behind.
- * - The paper's transactions read what its name service finds, in a heap that outlives the stations;
- *   here they read the job's heap.
- * - The paper's loser is decided by who has the token.  So it is here, between transactions; a plain
- *   write of another node, which the paper does not have, always wins.
+ * - The paper sends the write set to all stations.  Here an owner knows which nodes have copies,
+ *   and only these are told: others can neither have read the page nor be behind.
+ * - The paper's transactions read what its name service finds, in a heap that outlives the
+ *   stations; here they read the job's heap.
+ * - The paper's loser is decided by who has the token.  So it is here, between transactions; a
+ *   plain write of another node, which the paper does not have, always wins.
  * - A page that was written is in the write set even if its bytes are the same at the end.
  */
 #include "ivy.h"
@@ -59,7 +60,7 @@ struct plurix_node {
 	size_t opened; /* how many are listed, in the protocol's memory */
 };
 
-/* ------------------------------------------------------------------------------- outside, faults */
+/* ------------------------------------------------------------------------------ outside, faults */
 
 /* The pending page was opened for writing without a twin: a transaction must close it first. */
 static void plurix_opened(struct roami_node *node, uint32_t page)
@@ -267,7 +268,8 @@ static enum roam_err plurix_init(struct roami_node *node)
 
 const struct roam_protocol roami_protocol_plurix = {
 	.name = "plurix",
-	.paper = "transactions, validated optimistically; one writer outside; Wende and others 2002",
+	.paper =
+		"transactions, validated optimistically; one writer outside; Wende and others 2002",
 	.model = ROAM_MODEL_SC,
 	.writes = ROAM_WRITES_FAULT,
 	.writes_now = plurix_writes,

@@ -12,6 +12,7 @@
 #include "run/open.h"
 #include "sync/state.h"
 #include "sync/sync.h"
+#include "sync/tx.h"
 
 extern char **environ;
 
@@ -150,8 +151,11 @@ static void job_on_exit(int status, void *arg)
 
 	if (job->pid == getpid() && roami_job_undecided(job) && status != 0)
 		roami_rerun_speak(job, true); /* a program of either kind says why it fails */
-	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid())
+	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid()) {
+		if (job->node != NULL && roami_tx_inside(job->node))
+			roami_tx_leave(job->node);
 		roami_job_finish(job);
+	}
 	if (status == 0 && job->found && job->options.check_status != 0 && job->pid == getpid()) {
 		fflush(NULL);
 		_exit((int)job->options.check_status);

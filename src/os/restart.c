@@ -23,7 +23,7 @@ int roami_restart_run(struct roami_restart *restart, void (*fn)(void *arg), void
 	return 0;
 }
 
-void roami_restart_jump(struct roami_restart *restart, int value)
+void roami_restart_leave(struct roami_restart *restart, int value)
 {
 	restart->value = value;
 	_longjmp(restart->jump, 1);
@@ -33,9 +33,9 @@ void roami_restart_jump(struct roami_restart *restart, int value)
 
 /*
  * The frame, upwards from the stack pointer that is kept: the control words of SSE and x87, the
- * shadow stack pointer (0 where there is none), a word for alignment, r15 to rbx, rbp.  A jump empties the
- * x87 stack, whose registers may be in use where it comes from, and pops the shadow stack.  To the
- * compiler this is a plain function that returns once for each call.
+ * shadow stack pointer (0 where there is none), a word for alignment, r15 to rbx, rbp.  A jump
+ * empties the x87 stack, whose registers may be in use where it comes from, and pops the shadow
+ * stack.  To the compiler this is a plain function that returns once for each call.
  */
 __attribute__((noreturn)) void roami_restart_back(void *sp, int value);
 
@@ -115,7 +115,7 @@ int roami_restart_run(struct roami_restart *restart, void (*fn)(void *arg), void
 	return roami_restart_enter(restart, fn, arg);
 }
 
-void roami_restart_jump(struct roami_restart *restart, int value)
+void roami_restart_leave(struct roami_restart *restart, int value)
 {
 #ifdef RESTART_ASAN
 	__asan_handle_no_return();

@@ -29,13 +29,13 @@ struct roami_restart {
 #endif
 };
 
-/* fn(arg); returns 0 when that has returned, or what roami_restart_jump says. */
+/* fn(arg); returns 0 when that has returned, or what roami_restart_leave says. */
 int roami_restart_run(struct roami_restart *restart, void (*fn)(void *arg), void *arg);
 
 /*
  * Leaves the call under way, on its thread, for good.  `value` is not 0.  Functions in between end
  * without a word: no cleanup of theirs runs.  Signals stay blocked as they are.
  */
-__attribute__((noreturn)) void roami_restart_jump(struct roami_restart *restart, int value);
+__attribute__((noreturn)) void roami_restart_leave(struct roami_restart *restart, int value);
 
 #endif

@@ -37,9 +37,20 @@ bool roami_tx_watches(struct roami_node *node)
 	return atomic_load(&tx_of(node)->state) != ROAMI_TX_NONE;
 }
 
+/* The function's frames lie below roam_tx's, unless a jump has left both. */
+static void tx_left(struct roami_node *node)
+{
+	if ((uintptr_t)__builtin_frame_address(0) > (uintptr_t)tx_of(node)->restart.sp)
+		roami_node_fail(node,
+				"a function of roam_tx was left by longjmp, or by an exception");
+}
+
 bool roami_tx_inside(struct roami_node *node)
 {
-	return roami_tx_open(node) && tx_of(node)->thread == node->env->thread(node);
+	if (!roami_tx_open(node) || tx_of(node)->thread != node->env->thread(node))
+		return false;
+	tx_left(node);
+	return true;
 }
 
 void roami_tx_doom(struct roami_node *node)
@@ -58,16 +69,14 @@ void roami_tx_doom(struct roami_node *node)
 /* ---------------------------------------------------------------------------------- restarting */
 
 /* On the program's stack; not in a signal handler. */
-__attribute__((noreturn)) static void tx_jump(void *arg)
+__attribute__((noreturn)) static void tx_anew(void *arg)
 {
 	struct roami_node *node = arg;
-	struct roami_tx *tx = tx_of(node);
 
 	if (roami_inside.call != NULL)
 		roami_inside_leave();
-	if ((uintptr_t)__builtin_frame_address(0) > (uintptr_t)tx->restart.sp)
-		roami_node_fail(node, "a function of roam_tx was left by a jump");
-	roami_restart_jump(&tx->restart, TX_RESTARTS);
+	tx_left(node);
+	roami_restart_leave(&tx_of(node)->restart, TX_RESTARTS);
 }
 
 /* true: the fault is over, and its thread begins anew. */
@@ -78,8 +87,8 @@ static bool tx_asked(struct roami_node *node)
 	if (atomic_load(&tx->state) != ROAMI_TX_DOOMED || tx->held != 0 ||
 	    tx->thread != node->env->thread(node))
 		return false;
-	if (!roami_signals_divert(tx_jump, node))
-		tx_jump(node);
+	if (!roami_signals_divert(tx_anew, node))
+		tx_anew(node);
 	return true;
 }
 
@@ -107,7 +116,7 @@ void roami_tx_retry(struct roami_node *node)
 	if (node->nodes == 1)
 		roami_node_fail(node, "roam_tx_retry in a job of one node: it would wait for ever");
 	roami_tx_look(node);
-	roami_restart_jump(&tx_of(node)->restart, TX_RETRIES);
+	roami_restart_leave(&tx_of(node)->restart, TX_RETRIES);
 }
 
 /* ---------------------------------------------------------------------------------- at the end */
@@ -118,6 +127,8 @@ enum roam_err roami_tx_then(struct roami_node *node, bool committed, roami_tx_fn
 	struct tx_call *call;
 
 	roami_contract(roami_tx_inside(node));
+	if (tx_of(node)->calling)
+		return ROAM_ESTATE;
 	call = roami_os_vec_grow(calls, sizeof(*call), 1);
 	if (call == NULL)
 		return ROAM_ENOMEM;
@@ -178,7 +189,7 @@ static void tx_undo(struct roami_node *node)
 	tx_done(node, pages, count);
 }
 
-/* From the one moment on at which this succeeds, nothing dooms the transaction any more. */
+/* From the one moment on at which this succeeds, nothing dooms the transaction (rule 8.6). */
 static bool tx_counts(struct roami_node *node)
 {
 	uint32_t was = ROAMI_TX_OPEN;
@@ -204,12 +215,18 @@ static bool tx_publish(struct roami_node *node)
 	return counts;
 }
 
+/*
+ * One that has written nothing counts though it is doomed: all that it has read is of one moment,
+ * which lies within it (rule 8.7).
+ */
 static bool tx_commit(struct roami_node *node)
 {
 	bool counts;
 
-	if (atomic_load(&pages_of(node)->dirty_count) == 0)
-		return tx_counts(node);
+	if (atomic_load(&pages_of(node)->dirty_count) == 0) {
+		atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
+		return true;
+	}
 	if (!roami_tx_token_take(node))
 		return false;
 	counts = tx_publish(node);
@@ -217,7 +234,7 @@ static bool tx_commit(struct roami_node *node)
 	return counts;
 }
 
-/* -------------------------------------------------------------------------------------- attempts */
+/* ------------------------------------------------------------------------------------- attempts */
 
 static void tx_begin(struct roami_node *node)
 {
@@ -231,12 +248,10 @@ static void tx_begin(struct roami_node *node)
 	atomic_store(&tx->state, ROAMI_TX_OPEN);
 }
 
-/* The attempt is undone, and its functions are called outside of it. */
-static void tx_end(struct roami_node *node)
+static void tx_library(const struct roami_tx_run *run, bool in)
 {
-	tx_undo(node);
-	atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
-	tx_calls(node, false);
+	if (run->inside != NULL)
+		run->inside(in);
 }
 
 static bool tx_changed(void *arg)
@@ -246,21 +261,27 @@ static bool tx_changed(void *arg)
 	return atomic_load(&tx_of(node)->state) == ROAMI_TX_CHANGED;
 }
 
-/* The attempt is undone; returns when a page that it could read is lost. */
-static void tx_watch(struct roami_node *node)
+/*
+ * The attempt is undone, and its functions are called outside of it; `watches`: returns when a page
+ * that it could read is lost.
+ */
+static void tx_end(struct roami_node *node, const struct roami_tx_run *run, bool watches)
 {
 	_Atomic uint32_t *state = &tx_of(node)->state;
 	uint32_t was = ROAMI_TX_OPEN;
 
 	tx_undo(node);
-	if (atomic_compare_exchange_strong(state, &was, ROAMI_TX_WATCHES)) {
-		tx_calls(node, false);
-		roami_node_waits(node, ROAM_SYNC_TX + 1, 0, 0);
-		roami_wait(node, tx_changed, node);
-		roami_node_waits_no_more(node);
-	}
-	atomic_store(state, ROAMI_TX_NONE);
+	if (!watches || !atomic_compare_exchange_strong(state, &was, ROAMI_TX_WATCHES))
+		atomic_store(state, ROAMI_TX_NONE);
+	tx_library(run, false);
 	tx_calls(node, false);
+	tx_library(run, true);
+	if (atomic_load(state) == ROAMI_TX_NONE)
+		return;
+	roami_node_waits(node, ROAM_SYNC_TX + 1, 0, 0);
+	roami_wait(node, tx_changed, node);
+	roami_node_waits_no_more(node);
+	atomic_store(state, ROAMI_TX_NONE);
 }
 
 /* Runs the attempt's function, then the other one in its place. */
@@ -272,7 +293,9 @@ static int tx_functions(struct roami_node *node, const struct roami_tx_run *run)
 	if (how != TX_RETRIES || run->otherwise == NULL)
 		return how;
 	ROAMI_COUNT(node->stats, tx_retries, 1);
+	tx_library(run, true);
 	tx_undo(node);
+	tx_library(run, false);
 	tx->held++; /* no fault of theirs restarts what the functions do */
 	tx_calls(node, false);
 	tx->held--;
@@ -282,24 +305,28 @@ static int tx_functions(struct roami_node *node, const struct roami_tx_run *run)
 /* true: committed. */
 static bool tx_attempt(struct roami_node *node, const struct roami_tx_run *run)
 {
+	bool counts;
 	int how;
 
+	tx_library(run, true);
 	tx_begin(node);
+	tx_library(run, false);
 	how = tx_functions(node, run);
+	tx_library(run, true);
 	roami_contract(tx_of(node)->held == 0);
-	if (how == TX_RETRIES) {
-		ROAMI_COUNT(node->stats, tx_retries, 1);
-		tx_watch(node);
-		return false;
-	}
-	if (how == TX_RETURNED && tx_commit(node)) {
+	counts = how == TX_RETURNED && tx_commit(node);
+	if (!counts)
+		tx_end(node, run, how == TX_RETRIES);
+	tx_library(run, false);
+	if (counts)
 		ROAMI_COUNT(node->stats, tx_commits, 1);
+	else if (how == TX_RETRIES)
+		ROAMI_COUNT(node->stats, tx_retries, 1);
+	else
+		ROAMI_COUNT(node->stats, tx_aborts, 1);
+	if (counts)
 		tx_calls(node, true);
-		return true;
-	}
-	ROAMI_COUNT(node->stats, tx_aborts, 1);
-	tx_end(node);
-	return false;
+	return counts;
 }
 
 void roami_tx_leave(struct roami_node *node)
@@ -329,7 +356,7 @@ static enum roam_err tx_alone(struct roami_node *node, const struct roami_tx_run
 	if (run->otherwise != NULL)
 		return ROAM_EUNSUPPORTED;
 	tx_begin(node);
-	run->fn(run->arg);
+	roami_restart_run(&tx_of(node)->restart, run->fn, run->arg);
 	atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
 	ROAMI_COUNT(node->stats, tx_commits, 1);
 	tx_calls(node, true);
@@ -339,7 +366,8 @@ static enum roam_err tx_alone(struct roami_node *node, const struct roami_tx_run
 /* Whether another thread uses the node: it would see what is not committed. */
 static bool tx_crowded(struct roami_node *node)
 {
-	return atomic_load(&pages_of(node)->users) > 1 || atomic_load(&node->self->ctl->threads) > 1;
+	return atomic_load(&pages_of(node)->users) > 1 ||
+	       atomic_load(&node->self->ctl->threads) > 1;
 }
 
 enum roam_err roami_tx_run(struct roami_node *node, const struct roami_tx_run *run)
@@ -364,7 +392,7 @@ enum roam_err roami_tx_run(struct roami_node *node, const struct roami_tx_run *r
 	return err;
 }
 
-/* ------------------------------------------------------------------------------------------ room */
+/* ----------------------------------------------------------------------------------------- room */
 
 static enum roam_err tx_init(struct roami_node *node, const struct roami_node_params *params)
 {

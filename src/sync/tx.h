@@ -53,7 +53,8 @@ struct roami_tx_run {
 	roami_tx_fn *fn;
 	roami_tx_fn *otherwise; /* when fn calls roami_tx_retry; NULL: wait, then fn again */
 	void *arg;
-	uint64_t attempts; /* at most; 0: no limit */
+	uint64_t attempts;       /* at most; 0: no limit */
+	void (*inside)(bool in); /* the library's own part begins, ends; NULL: nobody cares */
 };
 
 /*

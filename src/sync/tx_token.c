@@ -1,8 +1,8 @@
 /*
  * The commit token: a queue of nodes, as a lock's by messages.  A node asks node 0, which notes it
  * as the last one and sends the request on to the one before; that one gives the token away when it
- * is not committing.  So nodes get it in the order in which they asked, and the last committer keeps
- * it until another node asks.
+ * is not committing.  So nodes get it in the order in which they asked, and the last committer
+ * keeps it until another node asks.
  */
 #include "msg/msg.h"
 #include "sync/sync.h"

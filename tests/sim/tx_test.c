@@ -30,11 +30,11 @@
 #define FORTUNE   1000u
 #define BATONS    3u
 #define LOCK_ID   8192u
-#define COUNT_AT  ((uint64_t)PAGES * ROAM_PAGE_SIZE)          /* under the lock */
-#define BATON_AT  ((uint64_t)PAGES * ROAM_PAGE_SIZE + 64)     /* whose turn it is */
-#define JUNK_AT   ((uint64_t)PAGES * ROAM_PAGE_SIZE + 128)    /* written before a retry only */
-#define BEGUN_AT  ((uint64_t)(PAGES + 1) * ROAM_PAGE_SIZE)    /* of each node: alternatives run */
-#define OWN_AT    ((uint64_t)(PAGES + 2) * ROAM_PAGE_SIZE)    /* of each node: plain stores */
+#define COUNT_AT  ((uint64_t)PAGES * ROAM_PAGE_SIZE)       /* under the lock */
+#define BATON_AT  ((uint64_t)PAGES * ROAM_PAGE_SIZE + 64)  /* whose turn it is */
+#define JUNK_AT   ((uint64_t)PAGES * ROAM_PAGE_SIZE + 128) /* written before a retry only */
+#define BEGUN_AT  ((uint64_t)(PAGES + 1) * ROAM_PAGE_SIZE) /* of each node: alternatives run */
+#define OWN_AT    ((uint64_t)(PAGES + 2) * ROAM_PAGE_SIZE) /* of each node: plain stores */
 
 struct tx_test {
 	struct world *world;
@@ -47,10 +47,10 @@ struct tx_thread {
 	struct tx_test *test;
 	struct roami_node *node;
 	struct rng rng;
-	uint64_t serial;       /* of its values */
-	uint64_t own;          /* the value of its last plain store */
-	struct tx_log log;     /* of the attempt under way */
-	struct rng attempt;    /* what the attempt does follows from this */
+	uint64_t serial;    /* of its values */
+	uint64_t own;       /* the value of its last plain store */
+	struct tx_log log;  /* of the attempt under way */
+	struct rng attempt; /* what the attempt does follows from this */
 	uint32_t attempts, committed, aborted, alternatives, passed;
 };
 
@@ -129,8 +129,7 @@ static void attempt_begins(struct tx_thread *thread)
 	attempt_clean(thread);
 	thread->attempts++;
 	thread->attempt = (struct rng){rng_next(&thread->rng)};
-	thread->log = (struct tx_log){.node = thread->node->me,
-				      .begin = thread->log.begin};
+	thread->log = (struct tx_log){.node = thread->node->me, .begin = thread->log.begin};
 	if (roami_tx_then(thread->node, true, attempt_committed, thread) != ROAM_OK ||
 	    roami_tx_then(thread->node, false, attempt_aborted, thread) != ROAM_OK)
 		abort();
@@ -181,8 +180,9 @@ static void attempt_pair(void *arg)
 	pause(thread);
 	b = load(thread, pair_at(pair, !first));
 	if (a != b)
-		world_fail(thread->test->world, "node %u sees %lu and %lu, which are written together",
-			   thread->node->me, (unsigned long)a, (unsigned long)b);
+		world_fail(thread->test->world,
+			   "node %u sees %lu and %lu, which are written together", thread->node->me,
+			   (unsigned long)a, (unsigned long)b);
 	if (rng_one_in(&thread->attempt, 3))
 		return;
 	store(thread, pair_at(pair, !first), a + 1);
