@@ -608,7 +608,8 @@ enum roam_err roam_unlock(const void *lock)
 
 	if (err != ROAM_OK)
 		return err;
-	err = synced(roami_unlock(job.node, OBJECT(lock)), ROAMI_SYNCED_UNLOCK, OBJECT(lock));
+	err = synced(roami_unlock_whole(job.node, OBJECT(lock)), ROAMI_SYNCED_UNLOCK,
+		     OBJECT(lock));
 	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(UNLOCK, err, lock);
 }
 

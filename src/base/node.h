@@ -79,6 +79,11 @@ enum {
 
 #define ROAMI_HOT_AFTER     2u   /* intervals that wrote a page make it hot */
 #define ROAMI_HEAT_DEFERRED 128u /* in `heat`: written, told, and still to be closed */
+/*
+ * Pages that a release closes only after it has told others of them, if there are no more: with
+ * their twins they are still in a cache when they are compared again.
+ */
+#define ROAMI_DEFERRED_MAX  64u
 
 struct roami_page {
 	struct roami_spin lock;

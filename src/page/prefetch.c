@@ -271,12 +271,25 @@ bool roami_prefetch_row(struct roami_node *node, uint32_t page)
 	       roami_page_dirty(node, page - 1);
 }
 
+/*
+ * How many copies may open ahead of their writes: a release of more pages than ROAMI_DEFERRED_MAX
+ * takes longer, so pages that may never be written are not what makes it so.
+ */
+static uint32_t row_room(struct roami_node *node, uint32_t most)
+{
+	uint32_t dirty = atomic_load_explicit(&pages_of(node)->dirty_count, memory_order_relaxed);
+	uint32_t room = dirty < ROAMI_DEFERRED_MAX ? ROAMI_DEFERRED_MAX - dirty - 1 : most;
+
+	return room < most ? room : most;
+}
+
 uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most)
 {
 	uint32_t run = 0, end = (uint32_t)node->layout.pages - 1;
 	bool own = roami_page_is_home(node, page);
 
 	roami_contract(page < node->layout.pages);
+	most = own ? most : row_room(node, most);
 	while (run < most && run < page && page + run < end &&
 	       roami_page_ours(node, page - run - 1) && roami_page_ours(node, page + run + 1) &&
 	       roami_page_is_home(node, page - run - 1) == own &&

@@ -330,7 +330,8 @@ static void lock_begin(struct roami_node *node, struct roami_lock *lock,
 
 /*
  * The lock, its spin held, if whatever is done now can be done here: under ScC a section begins and
- * ends with more, and so it does for the race detector.
+ * ends with more, and so it does for the race detector.  What another node had last is left alone
+ * soon, because all that is done here would be done again.
  */
 static struct roami_lock *lock_short(struct roami_node *node, uint64_t id)
 {
@@ -342,6 +343,8 @@ static struct roami_lock *lock_short(struct roami_node *node, uint64_t id)
 	if (lock == NULL || atomic_load_explicit(&lock->told, memory_order_acquire) == 0)
 		return NULL;
 	roami_step(node);
+	if (lock->record != NULL && !roami_lock_last_here(node, lock))
+		return NULL;
 	return roami_spin_try(&lock->spin) ? lock : NULL;
 }
 
@@ -545,12 +548,15 @@ static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
 {
+	return roami_unlock_quick(node, id) ? ROAM_OK : roami_unlock_whole(node, id);
+}
+
+enum roam_err roami_unlock_whole(struct roami_node *node, uint64_t id)
+{
 	struct roami_lock *lock = roami_table_find(&sync_of(node)->locks, id);
 	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
 	bool waiters;
 
-	if (roami_unlock_quick(node, id))
-		return ROAM_OK;
 	if (lock == NULL || lock->holder != node->env->thread(node) + 1)
 		return ROAM_ENOTHELD;
 	roami_release(node, &sync);

@@ -13,6 +13,21 @@ enum { LOCK_REQUEST, LOCK_FORWARD, LOCK_NOTICES, LOCK_GRANT, LOCK_BUSY };
 extern const struct roami_lock_mode roami_lock_in_record;   /* lock_shm.c */
 extern const struct roami_lock_mode roami_lock_by_messages; /* lock_msg.c */
 
+/* A record's word: the tail, and whether a node has the token or waits for it.  New: 0. */
+#define WORD_TAIL  0xffffu
+#define WORD_TAKEN 0x10000u
+
+/*
+ * Whether this node was the last to take the token from the record, or to queue there: otherwise it
+ * has something to acquire, or to wait for.  Without the lock's spin; told is set.
+ */
+static inline bool roami_lock_last_here(const struct roami_node *node,
+					const struct roami_lock *lock)
+{
+	return (atomic_load_explicit(&lock->record->word, memory_order_relaxed) & WORD_TAIL) ==
+	       node->me;
+}
+
 /* Sends this node's request for the lock: `message` of the above; `trying`: that
  * node answers at once, by the grant or by LOCK_BUSY.  The lock's spin is held. */
 void roami_lock_send(struct roami_node *node, const struct roami_lock *lock, unsigned to,

@@ -7,10 +7,6 @@
 #include "sync/lock.h"
 #include "sync/log.h"
 
-/* A record's word: the tail, and whether a node has the token or waits for it.  New: 0. */
-#define WORD_TAIL  0xffffu
-#define WORD_TAKEN 0x10000u
-
 /* The token lies in the record: takes what its last holder had seen.  The spin is held. */
 static void record_learn(struct roami_node *node, struct roami_lock *lock)
 {

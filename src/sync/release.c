@@ -16,7 +16,6 @@
 #define COLD_AFTER 3u /* releases in a row without a change end that */
 #define HEAT_MAX   127u
 #define DEFERRED     ROAMI_HEAT_DEFERRED
-#define DEFERRED_MAX 64u /* pages: with their twins they are still in a cache when compared again */
 
 #define NOTE_KEY(note) ((note).page)
 ROAMI_SORT_DEFINE(note_sort, struct roam_notice, NOTE_KEY)
@@ -131,7 +130,7 @@ static size_t dirty_hold(struct roami_node *node, const struct roam_sync *sync, 
 							  (flags & ROAMI_PAGE_TWINS) == 0};
 		dirty[kept].keep = page_becomes_hot(node, page, flags, sync->idle);
 		entry->heat &= HEAT_MAX;
-		if (!dirty[kept].keep && count <= DEFERRED_MAX &&
+		if (!dirty[kept].keep && count <= ROAMI_DEFERRED_MAX &&
 		    page_is_deferred(node, page, flags)) {
 			entry->heat |= DEFERRED;
 			dirty[kept].keep = true;

@@ -141,6 +141,9 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id);
 bool roami_lock_quick(struct roami_node *node, uint64_t id);
 bool roami_unlock_quick(struct roami_node *node, uint64_t id);
 
+/* As roami_unlock, where roami_unlock_quick has returned false. */
+enum roam_err roami_unlock_whole(struct roami_node *node, uint64_t id);
+
 /* Whether the calling thread holds it. */
 bool roami_lock_held(struct roami_node *node, uint64_t id);
 
