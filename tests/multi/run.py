@@ -636,7 +636,7 @@ def trouble_cases():
         yield (f'races named under {protocol}', races_named, protocol)
         yield (f'no races in random programs under {protocol}', races_random, protocol)
     yield ('statics', statics)
-    for protocol in those(without=['checks_races', 'one_heap']):
+    for protocol in those(without=['checks_races', 'one_heap', 'transactions']):
         yield (f'races under {protocol}', races_unseen, protocol)
     for protocol in those():
         apart = protocol in those(model='ScC')

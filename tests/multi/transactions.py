@@ -6,7 +6,7 @@ usage: transactions.py quick | more
 """
 import itertools
 
-from harness import (default_protocol, engines, expect, launched, main, program, run, started, those, Wrong)
+from harness import (default_protocol, engines, expect, launched, main, program, run, those, Wrong)
 
 TESTS = ['bank', 'state', 'retry', 'blocks', 'calls', 'threads']
 WAYS = [{'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_TRANSPORT': 'udp', 'ROAM_FAULTY': 'drop=3%'},
@@ -31,8 +31,9 @@ def done(command, env):
 def cases(protocol, count, chaos, nodes):
     own = {'ROAM_PROTOCOL': protocol}
     for test, engine, start in itertools.product(TESTS, engines(), ('fork', 'run')):
-        yield (f'{protocol} {test} {engine} {start}', done, started(start, 'tx', start, test, nodes, count),
-               {**own, 'ROAM_FAULT': engine})
+        command = [program('tx'), start, test, str(nodes), str(count)]
+        yield (f'{protocol} {test} {engine} {start}', done,
+               command if start == 'fork' else launched(nodes, *command), {**own, 'ROAM_FAULT': engine})
     for test, way in itertools.product(TESTS, WAYS):
         words = ' '.join(f'{key}={value}' for key, value in way.items())
         yield (f'{protocol} {test} {words}', done, [program('tx'), 'fork', test, str(nodes), str(count)],

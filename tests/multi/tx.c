@@ -511,6 +511,7 @@ static void work(void)
 int main(int argc, char **argv)
 {
 	unsigned nodes = argc > 3 ? number(argv[3]) : 2;
+	bool first = true;
 
 	if (argc > 4)
 		count = number(argv[4]);
@@ -524,11 +525,13 @@ int main(int argc, char **argv)
 	slot = must_alloc(ROAM_PAGE_SIZE);
 	if (argc > 1 && strcmp(argv[1], "run") == 0) {
 		work();
+		first = roam_node() == 0;
 		must(roam_finish());
 	} else {
 		must(roam_create_all(work, nodes));
 		must(roam_wait_for_end());
 	}
-	printf("done\n");
+	if (first)
+		printf("done\n");
 	return 0;
 }
