@@ -1,4 +1,6 @@
 /* roam bench lock: hand-over of locks. */
+#include <pthread.h>
+
 #include "bench.h"
 #include "roam/roam.h"
 
@@ -125,6 +127,91 @@ static void many_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
+/* ---------------------------------------------------------------------- threads of one node */
+
+/* Of what is handed over: a lock of roam's, or a mutex of the node's process. */
+struct mates {
+	_Atomic uint32_t turn;  /* the waiter is about to ask for it, or has had it */
+	_Atomic uint64_t start; /* when it was let go */
+};
+
+static struct mates mates;
+static pthread_mutex_t mates_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void mates_take(const void *lock)
+{
+	if (lock != NULL)
+		roam_lock(lock);
+	else
+		pthread_mutex_lock(&mates_mutex);
+}
+
+static void mates_give(const void *lock)
+{
+	if (lock != NULL)
+		roam_unlock(lock);
+	else
+		pthread_mutex_unlock(&mates_mutex);
+}
+
+static void mates_await(uint32_t turn)
+{
+	while (atomic_load(&mates.turn) != turn)
+		floor_pause();
+}
+
+/* From the unlock of the first thread, for which the second has waited so long, to its lock. */
+static void mates_hand(struct rig_run *run, unsigned channel, const void *lock, uint32_t turn,
+		       uint64_t wait)
+{
+	uint64_t start;
+
+	if (run->node == 0) {
+		mates_take(lock);
+		atomic_store(&mates.turn, turn);
+		mates_await(turn + 1);
+		for (start = floor_end(); floor_end() - start < wait;)
+			floor_pause();
+		atomic_store(&mates.start, floor_begin());
+		mates_give(lock);
+		mates_await(turn + 2);
+	} else {
+		mates_await(turn);
+		atomic_store(&mates.turn, turn + 1);
+		mates_take(lock);
+		rig_note(run, channel, floor_end() - atomic_load(&mates.start), 1);
+		mates_give(lock);
+		atomic_store(&mates.turn, turn + 2);
+	}
+}
+
+#define MATES_SOON  10000u   /* ticks: it still spins, where it spins at all */
+#define MATES_LATE  4000000u /* it sleeps */
+#define MATES_FEWER 16u      /* of those */
+
+/*
+ * By channel: a lock whose next thread has just begun to wait, and one whose next thread sleeps;
+ * the same of a mutex.  Other nodes, if there are any, wait at the barrier.
+ */
+static void mates_round(struct rig_run *run)
+{
+	const void *lock = scenario_lock(run->round);
+	uint32_t turn = run->round * RIG_ROUND * 16;
+
+	use_all();
+	for (unsigned i = 0; i < run->samples && run->node < 2; i++) {
+		bool late = i % MATES_FEWER == 0;
+
+		mates_hand(run, 0, lock, turn += 4, MATES_SOON);
+		mates_hand(run, 2, NULL, turn += 4, MATES_SOON);
+		if (!late)
+			continue;
+		mates_hand(run, 1, lock, turn += 4, MATES_LATE);
+		mates_hand(run, 3, NULL, turn += 4, MATES_LATE);
+	}
+	roam_barrier_all();
+}
+
 static const uint8_t floor_list[] = {FLOOR_RTT, FLOOR_WAKE_BUSY, FLOOR_KINDS_COUNT};
 
 static const struct rig_scenario floors = {
@@ -151,10 +238,30 @@ SCENARIO(again, "lock_again", 2, again_round);
 SCENARIO(two, "lock_turns_2", 2, many_round);
 SCENARIO(many, "lock_turns_64", 64, many_round);
 
-static const struct rig_scenario *const scenarios[] = {&floors, &remote, &busy, &again,
-						       &two,    &many,   NULL};
+/* Of nodes of two threads, so many nodes. */
+#define MATES(identifier, title, count)                 \
+	static const struct rig_scenario identifier = { \
+		.name = title,                          \
+		.nodes = 2 * (count),                   \
+		.roam = true,                           \
+		.env = "ROAM_THREADS=2",                \
+		.prepare = scenario_prepare,            \
+		.round = mates_round,                   \
+	}
+
+MATES(mates_1x2, "lock_mate_1x2", 1);
+MATES(mates_2x2, "lock_mate_2x2", 2);
+
+static const struct rig_scenario *const scenarios[] = {
+	&floors, &remote, &busy, &again, &two, &many, &mates_1x2, &mates_2x2, NULL};
 
 #define SHM .transport = "shm"
+
+#define MATES_ROW(title, rig, channel, text)                                                 \
+	{                                                                                    \
+		title, rig, channel, {{rig, (channel) + 2, 1}}, 0, text, PLAN_LIMIT, 2, 0, 0, \
+			"<= 2 x a mutex", SHM                                                \
+	}
 
 static const struct plan_row rows[] = {
 	{"f_wake_busy", 0, FLOOR_WAKE_BUSY, .goal = NULL},
@@ -228,6 +335,10 @@ static const struct plan_row rows[] = {
 	 "the same in a job of 2 nodes",
 	 .goal = NULL,
 	 SHM},
+	MATES_ROW("lock_mate_1x2", 6, 0, "pthread mutex, same threads"),
+	MATES_ROW("lock_mate_1x2_asleep", 6, 1, "pthread mutex, same threads, the next one sleeps"),
+	MATES_ROW("lock_mate_2x2", 7, 0, "pthread mutex, same threads"),
+	MATES_ROW("lock_mate_2x2_asleep", 7, 1, "pthread mutex, same threads, the next one sleeps"),
 };
 
 void bench_lock(struct bench *bench)

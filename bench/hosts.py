@@ -6,7 +6,9 @@ command ip.  Prints a line for each kernel: medians of the whole run in ms, and 
 to one.
 
 --threads: four processes on two hosts as a node of two threads on each, compared with two nodes on
-each: bytes of pages fetched and of diffs, near ones included, datagrams, and time.
+each: bytes of pages fetched and of diffs, near ones included, datagrams between the hosts, time, and
+what changes of access cost nodes of threads: their number, and the time of each, which interrupts the
+node's other threads.  Ends with status 1 if a program exceeds a limit; none has more datagrams.
 """
 import argparse
 import contextlib
@@ -20,9 +22,12 @@ import time
 
 KERNELS = {'fft -m24': 2, 'fft -m20': None, 'lu -n2048 -b16': 2, 'ocean -n1026': 2,
            'radix -n8388608': 2}
-# With --threads, and the most that may be moved by nodes of two threads, as a part of what nodes move.
-SHAPED = {'jump-sor -n1024 -i20': .6, 'ocean -n514': .6, 'fft -m20': None, 'lu -n1024 -b16': None,
-          'radix -n1048576': None}
+# With --threads, and the most that nodes of two threads may move, and how long they may take, as parts of
+# what nodes do.  First programs of barriers, then of locks.
+SHAPED = {'jump-sor -n1024 -i20': (.6, 1.05), 'ocean -n514': (.6, 1.05), 'fft -m20': (None, 1.05),
+          'lu -n1024 -b16': (None, 1.05), 'radix -n1048576': (None, 1.05),
+          'barnes -n4096': (None, None), 'cholesky -n16': (None, None), 'radiosity -f0.1': (None, None),
+          'raytrace -n64': (None, None), 'water-nsquared -n512': (None, None)}
 PAGE = 4096
 
 
@@ -74,14 +79,16 @@ def compared(kernel, args, names):
 
 
 def moved(shape, command, args, names):
-    """A run's bytes moved, datagrams sent and ms."""
+    """A run's bytes moved, datagrams sent, ms, changes of access and their ms."""
     with tempfile.TemporaryDirectory() as work:
         stats = os.path.join(work, 'stats.json')
         ms = took(['ip', 'netns', 'exec', names[0], os.path.join(args.build, 'tools', 'roam'), 'run', *shape, *command],
                   {'ROAM_RSH': 'ip netns exec', 'ROAM_STATS': stats})
         with open(stats, encoding='utf-8') as file:
-            counters = {name: sum(values) for name, values in json.load(file)['counters'].items()}
-    return (counters.get('fetches', 0) * PAGE + counters.get('diff_bytes', 0), counters['datagrams_sent'], ms)
+            found = json.load(file)
+    counters = {name: sum(values) for name, values in found['counters'].items()}
+    return (counters.get('fetches', 0) * PAGE + counters.get('diff_bytes', 0), counters['datagrams_sent'], ms,
+            counters['protects'], sum(found['time_ms']['protect']))
 
 
 def shaped(kernel, args, names):
@@ -96,17 +103,35 @@ def shaped(kernel, args, names):
             for shape in shapes}
 
 
+def exceeded(ratio, limit):
+    return limit is not None and ratio > limit
+
+
+def marked(ratio, limit):
+    """The ratio, and whether it is over the limit."""
+    return f'{ratio:5.2f}{"!" if exceeded(ratio, limit) else " "}'
+
+
 def shapes(args, names):
-    print(f'{"4 processes":22} {"moved, MiB":>17} {"ratio":>6} {"limit":>6} {"datagrams":>15} {"ms":>12}', flush=True)
-    print(f'{"":22} {"2 x 2":>8} {"4 x 1":>8} {"":6} {"":6} {"2 x 2":>7} {"4 x 1":>7} {"2 x 2":>6} {"4 x 1":>5}',
-          flush=True)
-    for kernel, limit in SHAPED.items():
+    """Whether all are within their limits."""
+    good = True
+    print(f'{"4 processes":22} {"moved, MiB":>17} {"ratio":>6} {"limit":>5} {"datagrams":>15} {"ratio":>6} '
+          f'{"ms":>11} {"ratio":>6} {"limit":>5} {"protects":>8} {"us each":>7}', flush=True)
+    print(f'{"":22} {"2 x 2":>8} {"4 x 1":>8} {"":6} {"":5} {"2 x 2":>7} {"4 x 1":>7} {"":6} {"2 x 2":>5} '
+          f'{"4 x 1":>5}', flush=True)
+    for kernel, (most, slowest) in SHAPED.items():
         if args.kernels and not kernel.startswith(tuple(args.kernels)):
             continue
         both = shaped(kernel, args, names)
-        (team, team_sent, team_ms), (node, node_sent, node_ms) = both['threads'], both['nodes']
-        print(f'{kernel:22} {team / 2**20:8.1f} {node / 2**20:8.1f} {team / node:6.2f} {limit or "-":>6} '
-              f'{team_sent:7.0f} {node_sent:7.0f} {team_ms:6.0f} {node_ms:5.0f}', flush=True)
+        (team, team_sent, team_ms, protects, protect_ms), (node, node_sent, node_ms, *_) = \
+            both['threads'], both['nodes']
+        ratios = (team / node, most), (team_sent / node_sent, 1), (team_ms / node_ms, slowest)
+        good = good and not any(exceeded(*each) for each in ratios)
+        moves, datagrams, times = (marked(*each) for each in ratios)
+        print(f'{kernel:22} {team / 2**20:8.1f} {node / 2**20:8.1f} {moves} {most or "-":>5} '
+              f'{team_sent:7.0f} {node_sent:7.0f} {datagrams} {team_ms:5.0f} {node_ms:5.0f} {times} '
+              f'{slowest or "-":>5} {protects:8.0f} {1e3 * protect_ms / max(protects, 1):7.1f}', flush=True)
+    return good
 
 
 def main():
@@ -123,8 +148,7 @@ def main():
         sys.exit('bench/hosts.py: network namespaces are for root')
     with hosts(args.mtu) as names:
         if args.threads:
-            shapes(args, names)
-            return
+            sys.exit(0 if shapes(args, names) else 1)
         print(f'{"kernel":20} {"hosts":>8} {"one host":>8} {"ratio":>6}  limit', flush=True)
         for kernel, limit in KERNELS.items():
             if args.kernels and not kernel.startswith(tuple(args.kernels)):

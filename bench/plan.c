@@ -248,7 +248,7 @@ static void locks_choose(void)
 	static struct roami_node pair = {.nodes = 2};
 	unsigned found[2] = {0, 0};
 
-	/* The same in every process: chosen before the fork. */
+	/* Chosen before the fork, so that all processes have the same names. */
 	for (unsigned i = 0; i < CANDIDATES; i++) {
 		const void *name = &lock_names[i * 8];
 		unsigned home = roami_sync_home(&pair, (uint64_t)(uintptr_t)name);

@@ -111,10 +111,13 @@ static void rig_serve(struct rig_run *run)
 	}
 }
 
+/* Also as one of several threads of a node (ROAM_THREADS). */
 static void rig_node(void)
 {
-	rig_self->node = roam_node();
-	rig_serve(rig_self);
+	struct rig_run run = *rig_self;
+
+	run.node = roam_node();
+	rig_serve(&run);
 }
 
 static void rig_plain(struct rig_run *run)

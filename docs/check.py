@@ -3,7 +3,9 @@
 
 - the first C block of README.md is docs/example.c, and compiles as that
 - every C block of docs/porting.md is in docs/porting_traps.c
+- every function of the C library's pthread.h and semaphore.h is in its table
 - every relative link, and every path in backquotes that begins with a folder of this tree, exists
+- the tables of protocols have a row for each protocol, and no other
 - every ROAM_ variable named in the documents is an option, a test's variable, or in a header
 """
 import glob
@@ -42,7 +44,43 @@ def paths(name, text):
             yield path, path
 
 
+def protocols():
+    """What the tables of protocols lack, or have too much."""
+    names = re.search(r'^known_protocols = \[(.*?)\]', read('protocols/meson.build'), re.MULTILINE | re.DOTALL)
+    known = set(re.findall(r"'([\w-]+)'", names.group(1)))
+    for path, mark in (('README.md', r'\*\*'), ('protocols/README.md', '`')):
+        rows = re.findall(rf'^\| ({mark}[^|]*{mark})[^|]*\| \w+ \|', read(path), re.MULTILINE)
+        shown = {name for row in rows for name in re.findall(rf'{mark}([\w-]+){mark}', row)}
+        for name in sorted(known ^ shown):
+            yield f'{path}: the table of protocols {"lacks" if name in known else "has, but no file is,"} {name}'
+
+
+def calls_of_threads():
+    """The functions that the C library declares."""
+    for header in ('pthread.h', 'semaphore.h'):
+        yield from re.findall(r'\b((?:pthread|sem)_\w+) \(', read(os.path.join('/usr/include', header)))
+
+
+def calls_in_table(text):
+    """A regular expression for each name in the first column; `_rdlock` behind a name takes the place of
+    any of its ends."""
+    for cell in re.findall(r'^\| (.*?) \|', text, re.MULTILINE):
+        name = ''
+        for word in QUOTED.findall(cell):
+            name = word if not word.startswith('_') else name
+            parts = name.split('_')
+            ends = ['_'.join(parts[:count]) + word for count in range(1, len(parts))]
+            yield from (each.replace('*', r'\w+') for each in ([word] if word == name else ends))
+
+
+def missing_calls(text):
+    known = set(calls_in_table(text))
+    return sorted(name for name in set(calls_of_threads())
+                  if not any(re.fullmatch(each, name) for each in known))
+
+
 def check():
+    yield from protocols()
     known = set(VARIABLE.findall('\n'.join(read(path) for path in HEADERS)))
     for name in documents():
         text = read(name)
@@ -55,6 +93,8 @@ def check():
     for piece in re.findall(r'^```c\n(.*?)^```', read('docs/porting.md'), re.MULTILINE | re.DOTALL):
         if piece not in traps:
             yield f'docs/porting.md: not in docs/porting_traps.c: {piece.splitlines()[0].strip()}'
+    for name in missing_calls(read('docs/porting.md')):
+        yield f'docs/porting.md: {name} is not in the table'
     block = re.search(r'^```c\n(.*?)^```', read('README.md'), re.MULTILINE | re.DOTALL)
     if block is None or block.group(1) != read('docs/example.c'):
         yield 'README.md: the first program is not docs/example.c'

@@ -110,6 +110,7 @@ static void erc_be_master(struct roami_node *node, uint32_t page)
 		return;
 	roami_page_move(node, page, ERC_MASTER);
 	roami_page_set_home(node, page, true);
+	roami_page_set_twins(node, page, roami_checks_races(node));
 }
 
 /* Opens a page of this home: for writes without a twin while no other node has a copy. */
@@ -120,7 +121,7 @@ static void erc_open_master(struct roami_node *node, uint32_t page)
 	roami_contract_pending(node, page);
 	roami_page_lock(node, page); /* against a fetch */
 	erc_be_master(node, page);
-	alone = erc_page(node, page)->copies == 0;
+	alone = erc_page(node, page)->copies == 0 && !roami_checks_races(node);
 	if (alone) {
 		roami_page_set_twins(node, page, false);
 		roami_page_open(node, page, 1, ROAM_WRITE);
@@ -315,13 +316,15 @@ static bool erc_write(struct roami_node *node, struct roam_dirty *dirty, uint8_t
 		write->item.bytes = (uint32_t)roami_diff_make(node, page, out, true);
 	dirty->changed = write->item.bytes != 0;
 	if (write->home == roami_me(node)) {
-		bool alone = erc_page(node, page)->copies == 0;
-
 		write->copies = erc_page(node, page)->copies;
-		if (alone)
+		if (write->copies == 0 && !roami_checks_races(node))
 			roami_page_set_twins(node, page, false);
 	}
 	roami_page_unlock(node, page);
+	if (roami_checks_races(node) && dirty->changed) {
+		roami_notice_add(node, page, 0); /* the interval has a number only if it has one */
+		roami_diff_show(node, page, out, write->item.bytes);
+	}
 	return dirty->changed;
 }
 
@@ -568,6 +571,7 @@ const struct roam_protocol roami_protocol_erc = {
 	.paper = "eager release consistency; Munin, Carter, Bennett and Zwaenepoel 1991",
 	.model = ROAM_MODEL_RC,
 	.writes = ROAM_WRITES_DIFF,
+	.checks_races = true,
 	.node_size = sizeof(struct erc_node),
 	.page_size = sizeof(struct erc_page),
 	.scratch_size = SCRATCH,

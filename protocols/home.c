@@ -9,7 +9,7 @@ const struct roam_page_state home_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER | 1u << HOME_PROVISIONAL},
 	[HOME_COPY] = {"copy", 1u << HOME_INVALID},
 	[HOME_MASTER] = {"master", 0},
-	[HOME_PROVISIONAL] = {"guess", 1u << HOME_COPY | 1u << HOME_MASTER},
+	[HOME_PROVISIONAL] = {"provisional", 1u << HOME_COPY | 1u << HOME_MASTER},
 	{NULL, 0},
 };
 
@@ -430,7 +430,7 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
  * After the home's answer: this node's copy is current if no other diff came between (rule 6.2).
  * The page is pending and no thread of this node acquires meanwhile, so `have` does not change.
  */
-void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place)
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t ref)
 {
 	struct home_page *data = home_page(node, dirty->page);
 	bool scoped = roami_model(node) == ROAM_MODEL_SCC;
@@ -440,14 +440,14 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
 	if (!dirty->changed) {
 		if (scoped)
 			roami_notice_add_home(node, dirty->page, home_silent(node, dirty->page),
-					      place);
+					      ref);
 		return;
 	}
 	if (dirty->version == data->have + 1)
 		home_has(data, dirty->version);
 	if (scoped)
 		((struct home_scoped_page *)data)->sent = dirty->version;
-	roami_notice_add_home(node, dirty->page, dirty->version, place);
+	roami_notice_add_home(node, dirty->page, dirty->version, ref);
 }
 
 /*

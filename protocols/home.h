@@ -157,10 +157,8 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 /* Gives notice of a page that this node, its home, has written. */
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page);
 
-/*
- * Gives notice of a copy whose diff, if it `changed`, made dirty->version; the home is at `place`.
- */
-void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t place);
+/* Gives notice of a copy whose diff, if it `changed`, made dirty->version; ref: to the home. */
+void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t ref);
 
 /*
  * Notes which versions the notices ask for.  Copies that are too old are flushed if dirty, and are

@@ -17,7 +17,8 @@
  *
  * Page states: as in jump; a copy becomes master without a fetch.
  *
- * Messages: want, diff and ask, see moving.h; take (pages, versions -> places, 0: the page stays).
+ * Messages: want, diff and ask, see moving.h; take (pages, versions -> references
+ * to their new homes, 0: the page stays).
  *
  * Differences from the paper, and why:
  * - The writer asks, where JIAJIA's barrier manager decides and tells all nodes with its grants: on
@@ -83,7 +84,7 @@ static void jiajia2_note(struct roami_node *node, const struct roam_dirty *dirty
 
 		roami_contract_pending(node, dirty[i].page);
 		if (dirty[i].home || !dirty[i].changed || data->listed ||
-		    data->moving.home.page.have != dirty[i].version)
+		    roami_checks_races(node) || data->moving.home.page.have != dirty[i].version)
 			continue;
 		data->listed = true;
 		data->next = state->wrote;
@@ -120,7 +121,7 @@ struct jiajia2_take {
 	unsigned home;
 	unsigned count;
 	struct jiajia2_offer offers[TAKE_ONCE];
-	uint32_t places[TAKE_ONCE];
+	uint32_t refs[TAKE_ONCE];
 };
 
 /* Whether this node alone wrote the page since the last full barrier; it is pending if so. */
@@ -144,17 +145,17 @@ static void jiajia2_take(struct roami_node *node, struct jiajia2_take *take)
 	roami_assert(take->count <= TAKE_ONCE && take->home != roami_me(node));
 	if (take->count == 0)
 		return;
-	if (roami_call(node, take->home, JIAJIA2_TAKE, &part, 1, take->places,
-		       sizeof(take->places)) != take->count * sizeof(take->places[0]))
+	if (roami_call(node, take->home, JIAJIA2_TAKE, &part, 1, take->refs, sizeof(take->refs)) !=
+	    take->count * sizeof(take->refs[0]))
 		roami_node_fail(node, "node %u: malformed answer about homes", take->home);
 	for (unsigned i = 0; i < take->count; i++) {
 		const struct jiajia2_offer *offer = &take->offers[i];
 
 		roami_contract_pending(node, offer->page);
-		if (take->places[i] != 0) {
+		if (take->refs[i] != 0) {
 			roami_page_lock(node, offer->page);
 			roami_twin_drop(node, offer->page);
-			moving_receive(node, offer->page, offer->have, take->places[i]);
+			moving_receive(node, offer->page, offer->have, take->refs[i]);
 			roami_page_unlock(node, offer->page);
 		}
 		roami_page_done(node, offer->page);
@@ -171,7 +172,7 @@ static void jiajia2_offer(struct roami_node *node, unsigned home)
 	for (uint32_t next = state->wrote; next != 0; next = jiajia2_page(node, next - 1)->next) {
 		const struct moving_page *data = moving_page(node, next - 1);
 
-		if (ROAM_HOME_REF_NODE(moving_place(node, next - 1)) != home ||
+		if (ROAM_HOME_REF_NODE(moving_ref(node, next - 1)) != home ||
 		    !jiajia2_alone(node, next - 1))
 			continue;
 		take.offers[take.count++] = (struct jiajia2_offer){next - 1, 0,
@@ -203,30 +204,31 @@ static void jiajia2_met(struct roami_node *node)
 /* ------------------------------------------------------------------------------------ messages */
 
 /*
- * Gives the page to node `to`, if the version of that node's copy is the home's, and returns the
- * new place; else 0.  Only the home knows the epoch for certain, and it must not be the last one.
+ * Gives the page to node `to`, if the version of that node's copy is the home's, and returns a
+ * reference to the new home; else 0.  Only the home knows the epoch for certain, and it must not be
+ * the last one.
  */
 static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_offer *offer,
 				  unsigned to)
 {
 	uint64_t version = offer->have;
-	uint32_t place = 0, here;
+	uint32_t ref = 0, here;
 
 	roami_contract(to != roami_me(node));
 	roami_page_lock(node, offer->page);
 	here = roami_home_here(node, offer->page);
 	if (here != 0 && ROAM_HOME_REF_EPOCH(here) < ROAM_EPOCH_MAX &&
 	    moving_rests(node, offer->page))
-		place = moving_give(node, offer->page, to, NULL, &version);
+		ref = moving_give(node, offer->page, to, NULL, &version);
 	roami_page_unlock(node, offer->page);
-	return place;
+	return ref;
 }
 
 static void jiajia2_handle_take(struct roami_node *node, const struct roam_request *request)
 {
 	unsigned count = request->bytes / sizeof(struct jiajia2_offer);
-	uint32_t places[TAKE_ONCE];
-	struct roam_part part = {places, count * sizeof(places[0])};
+	uint32_t refs[TAKE_ONCE];
+	struct roam_part part = {refs, count * sizeof(refs[0])};
 
 	roami_assert(count <= TAKE_ONCE);
 	if (request->bytes % sizeof(struct jiajia2_offer) != 0)
@@ -238,7 +240,7 @@ static void jiajia2_handle_take(struct roami_node *node, const struct roam_reque
 		if (!roami_page_ours(node, offer.page))
 			roami_node_fail(node, "node %u asks for the home of page %u", request->from,
 					offer.page);
-		places[i] = jiajia2_hand_over(node, &offer, request->origin);
+		refs[i] = jiajia2_hand_over(node, &offer, request->origin);
 	}
 	roami_reply(node, request, &part, 1);
 }
@@ -286,5 +288,6 @@ const struct roam_protocol roami_protocol_jiajia2_rc = {
 	.name = "jiajia2-rc",
 	.paper = "homes move at barriers, notices as under RC; after Hu, Shi and Tang 1999",
 	.model = ROAM_MODEL_RC,
+	.checks_races = true,
 	JIAJIA2_FIELDS,
 };

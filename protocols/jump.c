@@ -15,8 +15,9 @@
  * Page states: invalid -> copy, invalid -> master at the home; copy -> invalid; master -> copy when
  * the home moves away.  At most one header says "home"; none while the page is in flight.
  *
- * Messages: want (place -> page, version, place, whether the home moved), diff (place, diff ->
- * version, place, whether the home moved), ask (place, version -> place, whether the home moved).
+ * Messages (ref: a reference to the home): want (ref -> page, version, ref, whether the home
+ * moved), diff (ref, diff -> version, ref, whether the home moved), ask (ref, version -> ref,
+ * whether the home moved).
  *
  * Differences from the paper, and why:
  * - "Has sent its updates": a node counts as holding a copy from when the home sent it one until
@@ -27,7 +28,7 @@
  * - A request that was passed on three times is served with a copy; so is one that comes while the
  *   home works on the page, and one that reads ahead.  So a page cannot run away from the node that
  *   wants it.
- * - Notices tell the new home's place; no other message announces it.
+ * - Notices have the reference to the new home; no other message announces it.
  * - jump-rc is this file with release consistency, for programs that hand on by a lock what they
  *   wrote outside of its sections.
  */
@@ -59,7 +60,7 @@ static bool jump_moves(struct roami_node *node, const struct moving_head *head, 
 
 	roami_contract_locked(node, head->page);
 	roami_contract(to != roami_me(node));
-	return !head->stay && head->hops < HOPS_MAX &&
+	return !head->stay && !roami_checks_races(node) && head->hops < HOPS_MAX &&
 	       ROAM_HOME_REF_EPOCH(roami_home_here(node, head->page)) < ROAM_EPOCH_MAX &&
 	       roami_page_state(node, head->page) == HOME_MASTER &&
 	       !roami_page_pending(node, head->page) &&
@@ -108,5 +109,6 @@ const struct roam_protocol roami_protocol_jump_rc = {
 	.name = "jump-rc",
 	.paper = "migrating home, notices as under RC; after Cheung, Wang and Hwang",
 	.model = ROAM_MODEL_RC,
+	.checks_races = true,
 	JUMP_FIELDS,
 };

@@ -154,27 +154,6 @@ static void lrc_read_fault(struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------- release and acquire */
 
-static void lrc_release(struct roami_node *node, const struct roam_sync *sync,
-			struct roam_dirty *dirty, size_t count)
-{
-	if (sync->kind == ROAM_SYNC_BARRIER && sync->full)
-		lrc_make_room_early(node);
-	for (size_t i = 0; i < count; i++) {
-		uint32_t page = dirty[i].page;
-
-		roami_contract_pending(node, page);
-		lrc_make_room(node);
-		roami_page_lock(node, page);
-		if (roami_page_has_twin(node, page)) {
-			/* Else an older interval's diff has all of its writes. */
-			if (lrc_page(node, page)->twin == 0)
-				lrc_keep_twin(node, page);
-			roami_notice_add(node, page, 0);
-		}
-		roami_page_unlock(node, page);
-	}
-}
-
 /* What a notice means for a page. */
 struct lrc_named {
 	uint32_t page;
@@ -205,6 +184,9 @@ static bool lrc_look(struct roami_node *node, uint32_t page, struct lrc_named *n
  */
 static void lrc_end_diff(struct roami_node *node, uint32_t page)
 {
+	uint8_t diff[ROAM_DIFF_MAX];
+	size_t bytes = 0;
+
 	roami_contract_pending(node, page);
 	roami_contract(roami_page_access(node, page) != ROAM_WRITE);
 	lrc_make_room(node);
@@ -212,10 +194,41 @@ static void lrc_end_diff(struct roami_node *node, uint32_t page)
 	if (roami_page_has_twin(node, page)) {
 		if (lrc_page(node, page)->twin == 0)
 			roami_notice_add(node, page, 0);
-		lrc_seal(node, page);
+		bytes = lrc_seal(node, page, diff);
 	}
 	roami_page_unlock(node, page);
+	roami_diff_show(node, page, diff, bytes);
 	roami_page_clean(node, page);
+}
+
+/*
+ * The twin has writes of this interval, or all of them are in an older interval's diff.  While
+ * diffs are checked each interval has a diff of its own.
+ */
+static void lrc_release_page(struct roami_node *node, uint32_t page)
+{
+	roami_contract_pending(node, page);
+	if (roami_checks_races(node)) {
+		lrc_end_diff(node, page);
+		return;
+	}
+	lrc_make_room(node);
+	roami_page_lock(node, page);
+	if (roami_page_has_twin(node, page)) {
+		if (lrc_page(node, page)->twin == 0)
+			lrc_keep_twin(node, page);
+		roami_notice_add(node, page, 0);
+	}
+	roami_page_unlock(node, page);
+}
+
+static void lrc_release(struct roami_node *node, const struct roam_sync *sync,
+			struct roam_dirty *dirty, size_t count)
+{
+	if (sync->kind == ROAM_SYNC_BARRIER && sync->full)
+		lrc_make_room_early(node);
+	for (size_t i = 0; i < count; i++)
+		lrc_release_page(node, dirty[i].page);
 }
 
 /*
@@ -367,6 +380,7 @@ const struct roam_protocol roami_protocol_lrc = {
 	.paper = "homeless lazy release consistency; TreadMarks, Keleher et al. 1994",
 	.model = ROAM_MODEL_RC,
 	.writes = ROAM_WRITES_DIFF,
+	.checks_races = true,
 	.node_size = sizeof(struct lrc_node),
 	.page_size = sizeof(struct lrc_page),
 	.page_node_size = sizeof(struct lrc_from),

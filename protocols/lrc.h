@@ -128,9 +128,11 @@ uint64_t lrc_room(void);
 void lrc_keep_twin(struct roami_node *node, uint32_t page);
 
 /*
- * Makes a stored diff of the twin: of a page that cannot be written; of any page, which it closes.
+ * Makes a stored diff of the twin: of a page that cannot be written, where it leaves the diff, of
+ * ROAM_DIFF_MAX bytes at most, at `bytes` too, and returns its length; of any page, which it
+ * closes.
  */
-void lrc_seal(struct roami_node *node, uint32_t page);
+size_t lrc_seal(struct roami_node *node, uint32_t page, uint8_t *bytes);
 void lrc_seal_open(struct roami_node *node, uint32_t page);
 
 /*

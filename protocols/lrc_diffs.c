@@ -73,14 +73,13 @@ void lrc_keep_twin(struct roami_node *node, uint32_t page)
 	roami_memory_unlock(node);
 }
 
-void lrc_seal(struct roami_node *node, uint32_t page)
+size_t lrc_seal(struct roami_node *node, uint32_t page, uint8_t *bytes)
 {
 	struct lrc_node *lrc = roami_node_state(node);
 	struct lrc_page *data = lrc_page(node, page);
 	struct lrc_from *own = &data->from[roami_me(node)];
 	uint64_t open = roami_interval(node);
 	uint32_t record = 0;
-	uint8_t bytes[ROAM_DIFF_MAX];
 	struct lrc_diff diff = {.page = page, .first = open, .last = open};
 
 	roami_contract_locked(node, page);
@@ -109,13 +108,16 @@ void lrc_seal(struct roami_node *node, uint32_t page)
 		data->last = record;
 	}
 	roami_memory_unlock(node);
+	return diff.bytes;
 }
 
 /* From a handler the page may be open for writing. */
 void lrc_seal_open(struct roami_node *node, uint32_t page)
 {
+	uint8_t bytes[ROAM_DIFF_MAX];
+
 	roami_page_close(node, &page, 1, ROAM_READ);
-	lrc_seal(node, page);
+	lrc_seal(node, page, bytes);
 }
 
 /* ----------------------------------------------------------------------------- diffs for others */

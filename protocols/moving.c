@@ -11,26 +11,26 @@ const struct roam_page_state moving_states[] = {
 	{NULL, 0},
 };
 
-void moving_learn(struct moving_page *data, uint32_t place)
+void moving_learn(struct moving_page *data, uint32_t ref)
 {
-	if (place != 0 &&
-	    (data->place == 0 || ROAM_HOME_REF_EPOCH(place) > ROAM_HOME_REF_EPOCH(data->place)))
-		data->place = place;
+	if (ref != 0 &&
+	    (data->ref == 0 || ROAM_HOME_REF_EPOCH(ref) > ROAM_HOME_REF_EPOCH(data->ref)))
+		data->ref = ref;
 }
 
-uint32_t moving_place(struct roami_node *node, uint32_t page)
+uint32_t moving_ref(struct roami_node *node, uint32_t page)
 {
-	uint32_t place;
+	uint32_t ref;
 
 	roami_page_lock(node, page);
-	place = moving_page(node, page)->place;
+	ref = moving_page(node, page)->ref;
 	roami_page_unlock(node, page);
-	return place;
+	return ref;
 }
 
 /* -------------------------------------------------------------------------------------- faults */
 
-void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)
+void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref)
 {
 	struct moving_page *data = moving_page(node, page);
 
@@ -38,11 +38,11 @@ void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, ui
 	roami_contract_locked(node, page);
 	roami_assert(version >= home_need(&data->home.page));
 	roami_page_move(node, page, HOME_MASTER);
-	moving_learn(data, place);
+	moving_learn(data, ref);
 	data->home.page.shares = 0;
 	data->copies = 0;
 	data->asked = false;
-	roami_home_receive(node, page, version, place);
+	roami_home_receive(node, page, version, ref);
 }
 
 /* The answer's bytes are in place.  true: the page may be opened, as copy or as home's. */
@@ -56,9 +56,9 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 	roami_page_lock(node, page);
 	if (answer->moved) {
 		data->regrets = (uint16_t)(data->regrets + (data->asked ? 1 : 0));
-		moving_receive(node, page, answer->version, answer->place);
+		moving_receive(node, page, answer->version, answer->ref);
 	} else {
-		moving_learn(data, answer->place);
+		moving_learn(data, answer->ref);
 		home_has(&data->home.page, answer->version);
 		data->refused = false;
 		good = !home_stale(&data->home.page); /* else a notice came meanwhile */
@@ -72,7 +72,7 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 /* A page that is asked for. */
 struct moving_want {
 	uint32_t page;
-	unsigned home; /* the first home, if no place is known */
+	unsigned home; /* the first home, if no reference is known */
 	struct moving_head head;
 	struct moving_answer answer;
 };
@@ -83,8 +83,8 @@ static uint32_t want_run(const struct moving_want *wants, unsigned count)
 	uint32_t run = 0;
 
 	while (run + 1 < count && wants[run + 1].page == wants[run].page + 1 &&
-	       ROAM_HOME_REF_NODE(wants[run + 1].head.place) ==
-		       ROAM_HOME_REF_NODE(wants[run].head.place))
+	       ROAM_HOME_REF_NODE(wants[run + 1].head.ref) ==
+		       ROAM_HOME_REF_NODE(wants[run].head.ref))
 		run++;
 	return run;
 }
@@ -95,11 +95,11 @@ static void want_ask(struct roami_node *node, struct moving_want *wants,
 	roami_assert(count <= ROAM_PAGES_ONCE);
 	for (unsigned i = 0; i < count; i++) {
 		struct moving_want *want = &wants[i];
-		uint32_t place = moving_place(node, want->page);
+		uint32_t ref = moving_ref(node, want->page);
 
-		if (place == 0)
-			place = ROAM_HOME_REF(want->home, 0);
-		want->head = (struct moving_head){.page = want->page, .place = place, .stay = stay};
+		if (ref == 0)
+			ref = ROAM_HOME_REF(want->home, 0);
+		want->head = (struct moving_head){.page = want->page, .ref = ref, .stay = stay};
 	}
 	for (unsigned i = 0; i < count; i++) {
 		struct moving_want *want = &wants[i];
@@ -107,7 +107,7 @@ static void want_ask(struct roami_node *node, struct moving_want *wants,
 		want->head.run = stay ? 0 : want_run(want, count - i);
 		calls[i] = (struct roam_page_call){
 			.page = want->page,
-			.to = ROAM_HOME_REF_NODE(want->head.place),
+			.to = ROAM_HOME_REF_NODE(want->head.ref),
 			.type = MOVING_WANT,
 			.part = {&want->head, sizeof(want->head)},
 			.reply = &want->answer,
@@ -144,7 +144,7 @@ void moving_fault(struct roami_node *node, uint32_t page, bool stay)
 	roami_contract_pending(node, page);
 	roami_contract(roami_page_access(node, page) == ROAM_NONE);
 	/* This node is home already, if the page was placed here and not touched yet. */
-	if ((moving_place(node, page) == 0 || roami_home_here(node, page) != 0) &&
+	if ((moving_ref(node, page) == 0 || roami_home_here(node, page) != 0) &&
 	    home_mine(node, page, &want.home))
 		return;
 	want_one(node, &want, stay);
@@ -213,7 +213,7 @@ static bool ahead_wants(struct roami_node *node, struct moving_want *want)
 	want->home = roami_home_lookup(node, want->page);
 	if (roami_page_state(node, want->page) == HOME_INVALID &&
 	    roami_home_here(node, want->page) == 0 && want->home != ROAM_NOBODY &&
-	    (want->home != roami_me(node) || moving_place(node, want->page) != 0))
+	    (want->home != roami_me(node) || moving_ref(node, want->page) != 0))
 		return true;
 	roami_page_done(node, want->page);
 	return false;
@@ -275,28 +275,28 @@ static void moving_parse(struct roami_node *node, const struct roam_request *req
 {
 	roami_request_page(node, request, sizeof(*head));
 	memcpy(head, request->data, sizeof(*head));
-	if (head->place == 0 || request->origin >= roami_count(node))
+	if (head->ref == 0 || request->origin >= roami_count(node))
 		roami_node_fail(node, "node %u: malformed request for a page", request->from);
 }
 
 /*
- * This node is not the home: passes the request on to a newer place, or parks it for the page that
- * is on its way here.  The page lock is held.
+ * This node is not the home: passes the request on by a newer reference, or parks it for the
+ * page that is on its way here.  The page lock is held.
  */
 static void moving_elsewhere(struct roami_node *node, const struct roam_request *request,
 			     struct moving_head *head, unsigned type)
 {
-	uint32_t place = moving_page(node, head->page)->place;
+	uint32_t ref = moving_page(node, head->page)->ref;
 	struct roam_part parts[2] = {{head, sizeof(*head)},
 				     {(const uint8_t *)request->data + sizeof(*head),
 				      request->bytes - sizeof(*head)}};
 
 	roami_contract_locked(node, head->page);
 	roami_contract(roami_home_here(node, head->page) == 0);
-	if (place != 0 && ROAM_HOME_REF_EPOCH(place) > ROAM_HOME_REF_EPOCH(head->place)) {
-		head->place = place;
+	if (ref != 0 && ROAM_HOME_REF_EPOCH(ref) > ROAM_HOME_REF_EPOCH(head->ref)) {
+		head->ref = ref;
 		head->hops++;
-		roami_pass(node, request, ROAM_HOME_REF_NODE(place), type, parts, 2);
+		roami_pass(node, request, ROAM_HOME_REF_NODE(ref), type, parts, 2);
 		return;
 	}
 	if (!roami_page_pending(node, head->page))
@@ -306,24 +306,24 @@ static void moving_elsewhere(struct roami_node *node, const struct roam_request 
 }
 
 /*
- * What all handlers begin with.  Returns the place of the page, which is here, with the page lock
- * held; 0: the request was passed on or parked, and the lock is not held.
+ * What all handlers begin with.  Returns the reference to the page, which is here, with the page
+ * lock held; 0: the request was passed on or parked, and the lock is not held.
  */
 static uint32_t moving_begin(struct roami_node *node, const struct roam_request *request,
 			     struct moving_head *head, unsigned type)
 {
-	uint32_t place;
+	uint32_t ref;
 
 	moving_parse(node, request, head);
 	if (head->run > 0)
 		roami_home_close_run(node, head->page, head->run + 1);
 	roami_page_lock(node, head->page);
-	place = roami_home_here(node, head->page);
-	if (place == 0) {
+	ref = roami_home_here(node, head->page);
+	if (ref == 0) {
 		moving_elsewhere(node, request, head, type);
 		roami_page_unlock(node, head->page);
 	}
-	return place;
+	return ref;
 }
 
 uint64_t *moving_copies(struct roami_node *node, struct moving_page *data)
@@ -340,7 +340,7 @@ uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_
 		     uint64_t *version_p)
 {
 	struct moving_page *data = moving_page(node, page);
-	uint32_t place = roami_home_here(node, page);
+	uint32_t ref = roami_home_here(node, page);
 	bool open;
 
 	roami_contract_locked(node, page);
@@ -353,8 +353,8 @@ uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_
 	home_kept(&data->home.page, *version_p);
 	if (roami_cache_drop(node, page))
 		roami_page_move(node, page, HOME_INVALID);
-	data->place = ROAM_HOME_REF(to, ROAM_HOME_REF_EPOCH(place) + 1);
-	return data->place;
+	data->ref = ROAM_HOME_REF(to, ROAM_HOME_REF_EPOCH(ref) + 1);
+	return data->ref;
 }
 
 void moving_handle_want(struct roami_node *node, const struct roam_request *request,
@@ -363,25 +363,25 @@ void moving_handle_want(struct roami_node *node, const struct roam_request *requ
 	struct moving_answer answer = {0, 0, 0};
 	struct roam_part part = {&answer, sizeof(answer)};
 	struct moving_head head;
-	uint8_t spare[ROAM_PAGE_SIZE], *room;
+	uint8_t spare[ROAM_PAGE_SIZE], *buffer;
 	uint32_t given = 0;
 
-	answer.place = moving_begin(node, request, &head, MOVING_WANT);
-	if (answer.place == 0)
+	answer.ref = moving_begin(node, request, &head, MOVING_WANT);
+	if (answer.ref == 0)
 		return;
-	room = roami_reply_buffer(node, request, head.page, spare);
+	buffer = roami_reply_buffer(node, request, head.page, spare);
 	if (moves(node, &head, request->origin))
-		given = moving_give(node, head.page, request->origin, room, &answer.version);
+		given = moving_give(node, head.page, request->origin, buffer, &answer.version);
 	answer.moved = given != 0;
 	if (answer.moved)
-		answer.place = given;
+		answer.ref = given;
 	else
 		*moving_copies(node, moving_page(node, head.page)) |= UINT64_C(1)
 								      << request->origin;
 	roami_page_unlock(node, head.page);
 	if (!answer.moved)
-		roami_home_copy(node, head.page, room, &answer.version);
-	roami_reply_filled(node, request, room, &part, 1);
+		roami_home_copy(node, head.page, buffer, &answer.version);
+	roami_reply_filled(node, request, buffer, &part, 1);
 }
 
 bool moving_never(struct roami_node *node, const struct moving_head *head, unsigned to)
@@ -410,17 +410,17 @@ static void moving_hand_over(struct roami_node *node, const struct moving_head *
 {
 	struct moving_page *data = moving_page(node, head->page);
 	uint64_t version = have;
-	uint32_t place;
+	uint32_t ref;
 
 	roami_contract_locked(node, head->page);
 	roami_contract(to != roami_me(node) && answer->moved == 0);
 	if (data->regrets >= REGRETS_MAX || !moving_rests(node, head->page) ||
 	    !moves(node, head, to))
 		return;
-	place = moving_give(node, head->page, to, NULL, &version);
-	if (place == 0)
+	ref = moving_give(node, head->page, to, NULL, &version);
+	if (ref == 0)
 		return;
-	*answer = (struct moving_answer){version, place, 1};
+	*answer = (struct moving_answer){version, ref, 1};
 	data->asked = true;
 }
 
@@ -431,8 +431,8 @@ void moving_handle_diff(struct roami_node *node, const struct roam_request *requ
 	struct roam_part part = {&answer, sizeof(answer)};
 	struct moving_head head;
 
-	answer.place = moving_begin(node, request, &head, MOVING_DIFF);
-	if (answer.place == 0)
+	answer.ref = moving_begin(node, request, &head, MOVING_DIFF);
+	if (answer.ref == 0)
 		return;
 	*moving_copies(node, moving_page(node, head.page)) &= ~(UINT64_C(1) << request->origin);
 	roami_page_unlock(node, head.page);
@@ -457,8 +457,8 @@ void moving_handle_ask(struct roami_node *node, const struct roam_request *reque
 	struct roam_part part = {&answer, sizeof(answer)};
 	struct moving_head head;
 
-	answer.place = moving_begin(node, request, &head, MOVING_ASK);
-	if (answer.place == 0)
+	answer.ref = moving_begin(node, request, &head, MOVING_ASK);
+	if (answer.ref == 0)
 		return;
 	moving_hand_over(node, &head, request->origin, moves, head.have, &answer);
 	roami_page_unlock(node, head.page);
@@ -474,17 +474,17 @@ static void moving_check_page(struct roami_node *const *nodes, unsigned count, u
 
 	for (unsigned i = 0; i < count; i++) {
 		const struct home_page *data = &moving_page(nodes[i], page)->home.page;
-		uint32_t place = roami_home_here(nodes[i], page);
+		uint32_t ref = roami_home_here(nodes[i], page);
 
 		pending += roami_page_pending(nodes[i], page);
-		roami_assert(place != 0 || !roami_page_is_home(nodes[i], page));
+		roami_assert(ref != 0 || !roami_page_is_home(nodes[i], page));
 		roami_assert(roami_page_state(nodes[i], page) != HOME_COPY || !home_stale(data) ||
 			     roami_page_pending(nodes[i], page));
-		if (place == 0)
+		if (ref == 0)
 			continue;
 		homes++;
-		roami_assert(ROAM_HOME_REF_EPOCH(place) >= *epoch);
-		*epoch = ROAM_HOME_REF_EPOCH(place);
+		roami_assert(ROAM_HOME_REF_EPOCH(ref) >= *epoch);
+		*epoch = ROAM_HOME_REF_EPOCH(ref);
 	}
 	roami_assert(homes <= 1);
 	roami_assert(homes == 1 || pending > 0 || *epoch == 0);

@@ -1,11 +1,11 @@
 /*
- * What protocols share whose homes move (rule 7).  Every move counts the page's epoch up.  Each
- * node knows a place, node and epoch, for the pages it has dealt with: from pages that it gave
- * away, from answers, from notices; for other pages the directory names the first home.  Requests
- * and diffs carry the place at which they are directed.  A node that is not the home passes them on
- * to the newer place that it knows, so epochs grow on the way; a node that knows of no newer place
- * than the request does is about to get the page, and parks the request until the page is here.
- * The home at which a request ends answers it.
+ * What protocols share whose homes move (rule 7).  Every move increments the page's epoch.  Each
+ * node has a reference (ROAM_HOME_REF: node and epoch) to the home of each page that it has dealt
+ * with: from pages that it gave away, from answers, from notices; for other pages the directory
+ * names the first home.  Requests and diffs carry the reference by which they are sent.  A node
+ * that is not the home passes them on by the newer reference that it has, so epochs grow on the
+ * way; a node that has none newer than the request's is about to get the page, and parks the
+ * request until the page is here.  The home at which a request ends answers it.
  */
 #ifndef ROAM_PROTOCOLS_MOVING_H
 #define ROAM_PROTOCOLS_MOVING_H
@@ -18,7 +18,7 @@ struct moving_page {
 	uint64_t owed;    /* given away open: the version of what was written, still to be told */
 	uint64_t copies;  /* at the home: nodes that may have a copy and have sent nothing since */
 	uint64_t counted; /* full barriers when they were counted last */
-	uint32_t place;   /* the newest known, while this node is not home; 0: ask the directory */
+	uint32_t ref;     /* the newest known, while this node is not home; 0: ask the directory */
 	uint32_t checked; /* at node 0, by the tests: the newest epoch ever seen of a home */
 	bool refused;     /* the home has refused to move to this copy */
 	bool asked;       /* the home moved to a node that asked (MOVING_ASK, MOVING_DIFF) */
@@ -36,7 +36,7 @@ enum { MOVING_WANT, MOVING_DIFF, MOVING_ASK, MOVING_TYPES };
 /* All of them begin with it. */
 struct moving_head {
 	uint32_t page;
-	uint32_t place;
+	uint32_t ref;
 	uint16_t hops;
 	uint16_t stay; /* the home is not to move */
 	uint32_t run;  /* of a want: so many pages behind it are wanted too */
@@ -54,15 +54,15 @@ static inline struct moving_page *moving_page(struct roami_node *node, uint32_t 
 
 struct moving_answer {
 	uint64_t version;
-	uint32_t place;
-	uint32_t moved; /* the home did; its place is then at the asker */
+	uint32_t ref;
+	uint32_t moved; /* the home did: it is then at the asker */
 };
 
-/* Notes a place, if its epoch is newer.  The page lock is held. */
-void moving_learn(struct moving_page *data, uint32_t place);
+/* Notes a reference, if its epoch is newer.  The page lock is held. */
+void moving_learn(struct moving_page *data, uint32_t ref);
 
-/* The newest place known; 0: none. */
-uint32_t moving_place(struct roami_node *node, uint32_t page);
+/* The newest reference known; 0: none. */
+uint32_t moving_ref(struct roami_node *node, uint32_t page);
 
 /* Brings the pending page here: the home too, or a copy if it must `stay`, and opens it. */
 void moving_fault(struct roami_node *node, uint32_t page, bool stay);
@@ -124,13 +124,13 @@ bool moving_rests(struct roami_node *node, uint32_t page);
 uint64_t *moving_copies(struct roami_node *node, struct moving_page *data);
 
 /*
- * Gives the page, which is here and not pending, to node `to`, see roami_home_give.  Returns its
- * new place, 0: it stays.  The page lock is held.
+ * Gives the page, which is here and not pending, to node `to`, see roami_home_give.  Returns a
+ * reference to the new home; 0: the page stays.  The page lock is held.
  */
 uint32_t moving_give(struct roami_node *node, uint32_t page, unsigned to, uint8_t *bytes,
 		     uint64_t *version_p);
 
 /* The pending page is this node's from now on; its bytes are in place.  The page lock is held. */
-void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
+void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref);
 
 #endif

@@ -17,14 +17,14 @@ struct moving_update {
  */
 static bool update_put(struct roami_node *node, struct roam_dirty *dirty)
 {
-	uint32_t place = moving_place(node, dirty->page);
+	uint32_t ref = moving_ref(node, dirty->page);
 
 	roami_contract_pending(node, dirty->page);
 	roami_assert(!dirty->home);
-	if (!dirty->keep || place == 0 || moving_page(node, dirty->page)->owed != 0 ||
-	    !roami_flush_pinned(node, dirty, ROAM_HOME_REF_NODE(place)))
+	if (!dirty->keep || ref == 0 || moving_page(node, dirty->page)->owed != 0 ||
+	    !roami_flush_pinned(node, dirty, ROAM_HOME_REF_NODE(ref)))
 		return false;
-	home_answered(node, dirty, place);
+	home_answered(node, dirty, ref);
 	return true;
 }
 
@@ -39,20 +39,21 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	roami_contract_pending(node, dirty->page);
 	roami_contract(dirty->keep || roami_page_access(node, dirty->page) != ROAM_WRITE);
 	*head = (struct moving_head){.page = dirty->page,
-				     .place = moving_place(node, dirty->page),
+				     .ref = moving_ref(node, dirty->page),
 				     .stay = dirty->keep || roami_checks_races(node),
 				     .have = data->home.page.have};
 	roami_page_lock(node, dirty->page);
 	if (roami_page_has_twin(node, dirty->page))
 		bytes = roami_diff_make(node, dirty->page, out + sizeof(*head), dirty->keep);
 	roami_page_unlock(node, dirty->page);
+	roami_diff_show(node, dirty->page, out + sizeof(*head), bytes);
 	*update = (struct moving_update){.dirty = dirty, .head = head, .bytes = bytes};
 	dirty->changed = bytes != 0;
 	if (!dirty->changed) {
 		/* Under ScC home_answered tells of such a page anyway: what is here has it. */
 		dirty->changed = data->owed != 0 && roami_model(node) != ROAM_MODEL_SCC;
 		dirty->version = data->owed;
-		home_answered(node, dirty, head->place);
+		home_answered(node, dirty, head->ref);
 	}
 	data->owed = 0;
 	return bytes != 0;
@@ -73,9 +74,9 @@ static void update_answered(struct roami_node *node, const struct moving_update 
 	roami_page_lock(node, page);
 	if (update->answer.moved) {
 		roami_twin_drop(node, page);
-		moving_receive(node, page, update->answer.version, update->answer.place);
+		moving_receive(node, page, update->answer.version, update->answer.ref);
 	} else {
-		moving_learn(moving_page(node, page), update->answer.place);
+		moving_learn(moving_page(node, page), update->answer.ref);
 	}
 	roami_page_unlock(node, page);
 	if (update->answer.moved)
@@ -94,7 +95,7 @@ static void update_call(struct roami_node *node, struct moving_update **updates,
 	for (unsigned i = 0; i < count; i++)
 		calls[i] = (struct roam_page_call){
 			.page = updates[i]->head->page,
-			.to = ROAM_HOME_REF_NODE(updates[i]->head->place),
+			.to = ROAM_HOME_REF_NODE(updates[i]->head->ref),
 			.type = type,
 			.part = {updates[i]->head,
 				 sizeof(struct moving_head) +
@@ -155,7 +156,7 @@ static void update_send(struct roami_node *node, const struct roam_sync *sync,
 	update_call(node, updates, count, MOVING_DIFF);
 	for (unsigned i = 0; i < count; i++) {
 		updates[i]->dirty->version = updates[i]->answer.version;
-		home_answered(node, updates[i]->dirty, updates[i]->answer.place);
+		home_answered(node, updates[i]->dirty, updates[i]->answer.ref);
 	}
 }
 

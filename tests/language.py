@@ -1,4 +1,5 @@
-"""What tests/tidy.py refuses in English: a sentence that begins "Who" + verb, and a program that is a *he*.
+"""What tests/tidy.py refuses in English: a sentence that begins "Who" + verb, a program that is a *he*, and two
+full stops.
 
 Prose is all of a document, the comments and literals of C and of Python, and comments after `#` elsewhere.
 """
@@ -7,7 +8,7 @@ import io
 import re
 import tokenize
 
-QUOTES = ("tests/tidy.py", "tests/language.py")  # they quote what they refuse
+QUOTES = ("tests/tidy.py", "tests/tidy_cases.py", "tests/language.py")  # they quote what they refuse
 
 C = (".c", ".h", ".C", ".H", ".U", ".cpp", ".hpp", ".c.in", ".h.in", ".def")
 DOCUMENT = (".md", ".1", ".7", ".txt")
@@ -16,6 +17,8 @@ C_PROSE = re.compile(r'/\*.*?\*/|//[^\n]*|\'(?:[^\'\\\n]|\\.)\'|"(?:[^"\\\n]|\\.
 WHO = re.compile(r"\bWho\s+(?:[*#/]+\s*)*[a-z](?:[^.?!\n]|\.(?=\w)|\n(?!\s*[*#/]*\s*\n))*(\??)")
 # `*he*` names the word.
 HE = re.compile(r"(?<!\*)\b(?:[Hh]e|[Hh]im|[Hh]is|[Hh]imself)\b(?!\*)")
+# What is left when a sentence was cut out.
+STOPS = re.compile(r"[a-z)]\.\.(?=\s|$)", re.MULTILINE)
 
 
 def read(path):
@@ -60,3 +63,5 @@ def findings(path, source):
             yield text.count("\n", 0, match.start()) + 1, "who", "a sentence begins with its subject: the node that ..."
     for match in HE.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, "he", f"{match.group(0)}: a program is it, people are they"
+    for match in STOPS.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, "stops", "a sentence ends with one full stop"

@@ -174,7 +174,7 @@ static void far_greet(struct far *far, struct roami_wire *wire)
 		far_all(far, ROAMI_FRAME_QUIT, 0, NULL, 0);
 	if (++far->greeted < far->job->hosts->count)
 		return;
-	roami_listener_shut(&far->door);
+	roami_listener_shut(&far->listener);
 	far_start_all(far);
 }
 
@@ -454,7 +454,7 @@ static void far_read(struct far *far)
 /* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
 static int far_due(struct far *far)
 {
-	uint64_t now = roami_os_now_ns(), next = roami_listener_due(&far->door);
+	uint64_t now = roami_os_now_ns(), next = roami_listener_due(&far->listener);
 	uint64_t *const times[] = {&far->say_at, &far->quit_at, &far->kill_at, &far->gone_at,
 				   &far->end_at};
 
@@ -485,7 +485,7 @@ static int far_due(struct far *far)
 struct far_polls {
 	struct pollfd at[2 + 3 * HOSTS_MAX + ROAMI_LISTENER_POLLS];
 	void *who[2 + 3 * HOSTS_MAX + ROAMI_LISTENER_POLLS];
-	nfds_t count, door, streams;
+	nfds_t count, listener, streams;
 };
 
 static void far_add(struct far_polls *polls, void *who, int fd)
@@ -505,8 +505,8 @@ static void far_turn(struct far *far, int timeout_ms)
 	for (i = 0; i < far->job->hosts->count; i++)
 		far_add(&polls, &far->hosts[i],
 			far->hosts[i].wire != NULL ? far->hosts[i].wire->fd : -1);
-	polls.door = polls.count;
-	roami_listener_polls(&far->door, polls.at + polls.door);
+	polls.listener = polls.count;
+	roami_listener_polls(&far->listener, polls.at + polls.listener);
 	polls.streams = polls.count += ROAMI_LISTENER_POLLS;
 	for (i = 0; i < 2 * far->job->hosts->count; i++)
 		if (far->hosts[i / 2].out[i % 2] != NULL)
@@ -517,10 +517,10 @@ static void far_turn(struct far *far, int timeout_ms)
 	for (i = polls.streams; i < polls.count; i++)
 		if (polls.at[i].revents != 0)
 			tag_pump(polls.who[i]);
-	for (i = 2; i < polls.door; i++)
+	for (i = 2; i < polls.listener; i++)
 		if (polls.at[i].revents != 0)
 			far_from_agent(far, (unsigned)(i - 2));
-	known = roami_listener_turn(&far->door, polls.at + polls.door, &far->frame);
+	known = roami_listener_turn(&far->listener, polls.at + polls.listener, &far->frame);
 	if (known != NULL)
 		far_greet(far, known);
 	if (polls.at[1].revents != 0)

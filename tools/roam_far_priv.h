@@ -33,7 +33,7 @@ struct far {
 	const struct far_job *job;
 	const struct roami_options *options;
 	uint8_t key[ROAMI_KEY_BYTES];
-	struct roami_listener door; /* for agents */
+	struct roami_listener listener; /* for agents */
 	int signals;
 	uint16_t port;
 	sigset_t mask;

@@ -20,7 +20,7 @@
 
 bool far_listen(struct far *far)
 {
-	if (roami_listener_open(&far->door, far->key, &far->port))
+	if (roami_listener_open(&far->listener, far->key, &far->port))
 		return true;
 	tool_say("run: cannot listen for the agents on this host: %s%s", strerror(errno),
 		 errno == EADDRINUSE ? " (no TCP port is free: net.ipv4.ip_local_port_range)" : "");

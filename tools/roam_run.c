@@ -120,8 +120,8 @@ static bool run_parse_hosts(struct run *run, int option, const char *text)
 	return good;
 }
 
-static bool run_parse_number(const char *option, const char *text, unsigned least, unsigned most,
-			     unsigned *number_p)
+static bool run_parse_number(const char *option, const char *kind, const char *text, unsigned least,
+			     unsigned most, unsigned *number_p)
 {
 	char *end;
 	unsigned long number;
@@ -130,7 +130,7 @@ static bool run_parse_number(const char *option, const char *text, unsigned leas
 	number = strtoul(text, &end, 10);
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number < least ||
 	    number > most) {
-		tool_say("run: %s %.40s: a number from %u to %u", option, text, least, most);
+		tool_say("run: %s %.40s: %s number from %u to %u", option, text, kind, least, most);
 		return false;
 	}
 	*number_p = (unsigned)number;
@@ -184,7 +184,8 @@ static int run_parse(struct run *run, int argc, char **argv)
 			break;
 		case 'm':
 			if (strcmp(optarg, "auto") != 0 &&
-			    !run_parse_number("--threads", optarg, 1, THREADS_MAX, &threads))
+			    !run_parse_number("--threads", "auto or a", optarg, 1, THREADS_MAX,
+					      &threads))
 				return TOOL_USAGE;
 			setenv("ROAM_THREADS", optarg, 1);
 			break;
@@ -192,11 +193,12 @@ static int run_parse(struct run *run, int argc, char **argv)
 			run->tag = true;
 			break;
 		case 'T':
-			if (!run_parse_number("--timeout", optarg, 1, TIMEOUT_MAX, &run->timeout))
+			if (!run_parse_number("--timeout", "a", optarg, 1, TIMEOUT_MAX,
+					      &run->timeout))
 				return TOOL_USAGE;
 			break;
 		case 'g':
-			if (!run_parse_number("--gdb", optarg, 0, ROAMI_NODES_MAX - 1, &node))
+			if (!run_parse_number("--gdb", "a", optarg, 0, ROAMI_NODES_MAX - 1, &node))
 				return TOOL_USAGE;
 			run->gdb = (int)node;
 			break;

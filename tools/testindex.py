@@ -11,7 +11,7 @@ import subprocess
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 INDEX = os.path.join(ROOT, 'tests', 'index.txt')
 SAYS = """# Which tests of `quick` execute a file, best first: for tools/test --for FILE.  Written by
-# tools/test index; tests/tidy.py says when a file or a test is missing.
+# tools/test index; tests/tidy.py fails when a file is missing, tools/test when a test is gone.
 """
 TOPS = ('src/', 'protocols/')
 TESTS_MAX = 12      # of a file
@@ -68,6 +68,11 @@ def write(files):
     with open(INDEX, 'w', encoding='utf-8') as out:
         out.write(SAYS)
         out.writelines(f'{path}: {" ".join(ranked(tests)) or NONE}\n' for path, tests in sorted(files.items()))
+
+
+def gone(tests):
+    """Names in the index that are none of these tests."""
+    return sorted({name for names in read().values() for name in names} - set(tests))
 
 
 def read():

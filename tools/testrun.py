@@ -305,6 +305,9 @@ def run_build(build, words, tally):
     """Builds, and runs suites or tests by name; with none, what the build is for."""
     configure(build)
     tests = declared_tests(build)
+    if build == 'gcc' and words in ([], ['quick']):
+        for name in testindex.gone([test[0] for test in tests]):
+            tally.fail(f'tests/index.txt names {name}, which is no test: `tools/test index`')
     wanted = words or BUILDS[build][2]
     if wanted:
         tests = [test for test in tests if test[0] in wanted or chosen(test, wanted)]

@@ -2,6 +2,8 @@
 """Heat spreads over a plate: NumPy arrays in the shared heap, a share of the rows for each node.
 
 roam run -n 4 python3 apps/heap/heat.py [ROWS [STEPS]]
+
+With --plain behind them: in one process, over memory of its own, to compare times.
 """
 import sys
 import time
@@ -12,8 +14,11 @@ import roam
 
 
 def main():
-    rows, steps = (int(word) for word in (sys.argv[1:] + ['400', '50'])[:2])
-    plates = [roam.array((rows + 2, rows), 'f8') for _ in range(2)]
+    plain = '--plain' in sys.argv
+    words = [word for word in sys.argv[1:] if word != '--plain']
+    rows, steps = (int(word) for word in words + ['400', '50'][len(words):])
+    array = numpy.zeros if plain else roam.array
+    plates = [array((rows + 2, rows), 'f8') for _ in range(2)]
     warm, lock = roam.array(1), roam.Lock()
     me, nodes = roam.node(), roam.nodes()
     first, last = 1 + rows * me // nodes, 1 + rows * (me + 1) // nodes

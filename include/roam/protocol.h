@@ -131,17 +131,17 @@ struct roam_protocol {
 	enum roam_homes homes;
 	/*
 	 * ROAM_WRITES_DIFF: pages of which this node is the home lose write access at each release,
-	 * except at quiet barriers, so that the protocol sees in every interval which of them were
-	 * written.  ScC needs this: a write that goes unnoticed is in no lock's list.  After a
-	 * barrier no other node has a copy of them.
+	 * except at idle barriers (struct roam_sync), so that the protocol sees in every interval
+	 * which of them were written.  ScC needs this: a write that goes unnoticed is in no lock's
+	 * list.  After a barrier no other node has a copy of them.
 	 */
 	bool closes_homes;
 	/*
 	 * ROAM_WRITES_DIFF: ROAM_CHECK=race finds races on the protocol's pages, and the other
 	 * checks of diffs find theirs; a job under another protocol refuses them.  It cannot under
-	 * ScC, whose locks order more than clocks tell; with homes that move, which have no twin to
-	 * compare with (adapt takes none then); and where a protocol sends diffs itself, which the
-	 * check does not see.
+	 * ScC, whose locks order more than clocks tell.  While a check is on (roami_checks_races)
+	 * homes do not move, every node's writes make a twin, and a protocol that sends diffs
+	 * itself shows them (roami_diff_show).
 	 */
 	bool checks_races;
 	/*
@@ -163,10 +163,10 @@ struct roam_protocol {
 	bool one_heap;
 	/*
 	 * ROAM_HOMES_FIXED: pages may be written before they have a home, see
-	 * roami_page_provisional. Called before other nodes may learn of such writes, and before
+	 * roami_page_provisional.  Called before other nodes may learn of such writes, and before
 	 * this node acquires: claims the pages (roami_home_claim_each), fetches those that have
-	 * another home by now, and ends all of them (roami_page_done)..  They are pending,
-	 * ascending, ROAM_PROVISIONAL_MAX at most. app, may block..  NULL: no page is written
+	 * another home by now, and ends all of them (roami_page_done).  They are pending,
+	 * ascending, ROAM_PROVISIONAL_MAX at most.  app, may block.  NULL: no page is written
 	 * before it has a home.
 	 */
 	void (*provisional)(struct roami_node *node, const uint32_t *pages, size_t count);
@@ -463,6 +463,17 @@ size_t roami_diff_make(struct roami_node *node, uint32_t page, uint8_t *out, boo
 
 /* Applies a diff to the page, and to its twin if there is one; false: the diff is malformed. */
 bool roami_diff_patch(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes);
+
+/* Whether a check looks at diffs (ROAM_CHECK=race and others). */
+bool roami_checks_races(struct roami_node *node);
+
+/*
+ * From release or acquire, in a protocol that sends diffs itself: shows the check, if there is one,
+ * a diff of the pending page that has only writes of the interval that ends, before others may
+ * learn of it; in that interval the protocol gives at least one notice (roami_notice_add), or the
+ * interval has no number.  Not under the page lock: may block.
+ */
+void roami_diff_show(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes);
 
 /* Drops the twin, if there is one. */
 void roami_twin_drop(struct roami_node *node, uint32_t page);

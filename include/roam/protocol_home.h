@@ -25,15 +25,15 @@ void roami_page_open_written(struct roami_node *node, uint32_t first, uint32_t c
 /* Whether the pending page's fault was a write (then a fetch may open it for writing). */
 bool roami_page_wants_write(struct roami_node *node, uint32_t page);
 
-/*
- * Whether a check looks at diffs (ROAM_CHECK=race and others).  Homes, too, then make twins: a page
- * of this home is opened for writing only after a write fault, never left open across a release,
- * and passed to roami_race_note_home at each release.
- */
-bool roami_checks_races(struct roami_node *node);
 /* The protocol's model, and whether it closes_homes. */
 enum roam_model roami_model(const struct roami_node *node);
 bool roami_closes_homes(struct roami_node *node);
+
+/*
+ * While a check looks at diffs (roami_checks_races) homes make twins, too: a page of this home is
+ * opened for writing only after a write fault, never left open across a release, and passed to
+ * roami_race_note_home at each release.
+ */
 void roami_race_note_home(struct roami_node *node, uint32_t page);
 
 /*
@@ -49,12 +49,12 @@ void roami_page_cool(struct roami_node *node, uint32_t page);
 /* -------------------------------------------------------------------------------- the directory */
 
 /*
- * A place: the node that is or was the page's home, and the epoch, which each move of the home
- * increments.  0: not known.
+ * A reference to a home: the node that is or was the page's home, and the epoch, which each move of
+ * the home increments.  0: not known.
  */
 #define ROAM_HOME_REF(node, epoch)   ((uint32_t)(epoch) << 8 | ((uint32_t)(node) + 1))
-#define ROAM_HOME_REF_NODE(place)    (((place)&0xffu) - 1)
-#define ROAM_HOME_REF_EPOCH(place)   ((place) >> 8)
+#define ROAM_HOME_REF_NODE(ref)      (((ref)&0xffu) - 1)
+#define ROAM_HOME_REF_EPOCH(ref)     ((ref) >> 8)
 #define ROAM_EPOCH_MAX               0xffffffu
 
 /*
@@ -180,9 +180,11 @@ void roami_home_unshare(struct roami_node *node, uint32_t page);
 
 /* -------------------------------------------------------------------- what notices also tell */
 
-/* roami_notice_add with this place; that call uses the page's, if it is here.  Not TAKEN. */
-void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version,
-			   uint32_t place);
+/*
+ * roami_notice_add with this reference to the home; that call uses the page's, if it is here.  Not
+ * TAKEN.
+ */
+void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref);
 
 /* roami_notice_add with the place of the diff from roami_diff_log_leave; 0: there is none. */
 void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t version,
@@ -223,7 +225,7 @@ void roami_provisional_merge(struct roami_node *node, uint32_t page);
 
 /* ROAM_HOMES_MOVING (rule 7.1): homes move by messages, in the protocol's handlers and faults. */
 
-/* The page's place if this node's header says that the home is here; else 0. */
+/* A reference to this node if its header says that the page's home is here; else 0. */
 uint32_t roami_home_here(struct roami_node *node, uint32_t page);
 
 /*
@@ -251,7 +253,7 @@ void roami_home_close_run(struct roami_node *node, uint32_t first, uint32_t coun
 bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home);
 
 /* Under the page lock: makes this node the home of a pending page, whose bytes are in place. */
-void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place);
+void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref);
 
 /* At the page's home: copies what roami_fetch would get, the bytes and the version read before. */
 void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p);
@@ -302,7 +304,7 @@ unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls
 uint8_t *roami_reply_buffer(struct roami_node *node, const struct roam_request *request,
 			    uint32_t page, uint8_t *spare);
 void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
-			const uint8_t *room, const struct roam_part *parts, unsigned count);
+			const uint8_t *buffer, const struct roam_part *parts, unsigned count);
 
 /* ------------------------------------------------------------------------------------ taken */
 
@@ -358,7 +360,7 @@ unsigned roami_home_again(struct roami_node *node, uint32_t page);
 
 /*
  * Leaves a diff of this node's open interval where other nodes reach it without a message.  Returns
- * its place, for roami_notice_add_diff; 0: there is no room..  app, inside release..
+ * its place in the diff log, for roami_notice_add_diff; 0: there is no room.  app, inside release.
  * roami_diff_log_on: whether there is memory for such diffs.
  */
 bool roami_diff_log_on(struct roami_node *node);

@@ -23,8 +23,9 @@
  * POSIX threads, as those with PARMACS macros do.  Statics are then those of the process.  Calls
  * here number such threads as nodes: thread t of process n is node n * T + t of roam_node(), and
  * roam_nodes() counts all of them.  Messages and reports number the processes.  Such a thread may
- * call what the thread that started roam may; their number is fixed, so that roam_thread_init is
- * an error.
+ * call what the thread that started roam may, but for roam_wait_for_end and roam_finish, which are
+ * the node's first thread's; exit() by another one ends the job with a line.  Their number is
+ * fixed: roam_thread_init and roam_thread_fini are errors.
  *
  * After roam_finish() nothing of the job is left.  A call that needs the job returns ROAM_ESTATE;
  * roam_alloc() returns NULL, and roam_errno() is ROAM_ESTATE; a call that returns no error does
@@ -194,8 +195,10 @@ enum roam_err roam_needs(enum roam_model model);
  * Forks one more node, which runs fn() and then serves the others until the job ends; fn may also
  * end by pthread_exit, but not where roam_create_all runs it on node 0.  Returns in the caller at
  * once.  The new node inherits private variables as they are now and shares the heap.  The number
- * of nodes is fixed (the job is sealed) at the caller's next synchronisation.  Only node 0 may call
- * it, and only while it has a single thread.  Errors: ROAM_ENODES (more than ROAM_NODES_MAX),
+ * of nodes is fixed (the job is sealed) at the caller's next synchronisation; with ROAM_THREADS
+ * nodes are forked only there, and inherit private variables as they are then, which
+ * ROAM_CHECK=statics reports if it makes a difference.  Only node 0 may call it, and only while it
+ * has a single thread.  Errors: ROAM_ENODES (more than ROAM_NODES_MAX),
  * ROAM_ESTATE (the job is sealed already, or main goes on on all nodes of a launcher: see
  * roam_start_main), ROAM_ESYSTEM.
  */
@@ -220,7 +223,8 @@ ROAM_RESULT enum roam_err roam_distribute(void *variable, size_t bytes);
 
 /*
  * Blocks until the functions of all other nodes have returned, and ends those nodes.  Afterwards
- * this node owns the whole heap again and may create nodes anew.
+ * this node owns the whole heap again and may create nodes anew.  Errors: ROAM_ESTATE (a thread of
+ * ROAM_THREADS that is not its node's first).
  */
 enum roam_err roam_wait_for_end(void);
 
@@ -229,7 +233,7 @@ enum roam_err roam_wait_for_end(void);
  * it.  It also unblocks the thread's fault signals.  roam_thread_fini, or the thread's end, undoes
  * the registration.  The thread that started roam is registered from then on.  Errors: ROAM_ESTATE,
  * with a line on stderr: the thread is registered already (init), or is not (fini), or the threads
- * of nodes are fixed (ROAM_THREADS).
+ * of nodes are fixed (ROAM_THREADS; both).
  */
 ROAM_RESULT enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
@@ -499,8 +503,10 @@ enum roam_err roam_cond_broadcast(const void *cond);
  * struct roam_rwlock lies in the heap, zero at first, and is no program's to look into; other calls
  * must not use its address.  Readers that come while a writer waits go after it.  Errors, besides
  * those of roam_lock and roam_unlock: ROAM_ENOTOURS (not in the heap), ROAM_EBUSY (tryrdlock,
- * trywrlock: held, or just being taken or let go by another thread), ROAM_ENOTHELD (rwunlock).  A
- * thread that holds it for reading must not ask for it again: it could wait for itself.
+ * trywrlock: held, or just being taken or let go by another thread), ROAM_ETIMEDOUT (until: not had
+ * when roam_clock_us() reached `until_us`; as with roam_cond_wait_until that may take as long as
+ * roam_lock), ROAM_ENOTHELD (rwunlock).  A thread that holds it for reading must not ask for it
+ * again: it could wait for itself.
  *
  * Taking it is an acquire of what its writers wrote in their sections.  rwunlock is a release;
  * under scope consistency only a writer's is.  The lock is made of another lock and two conditions:
@@ -518,6 +524,8 @@ enum roam_err roam_rdlock(struct roam_rwlock *rwlock);
 enum roam_err roam_wrlock(struct roam_rwlock *rwlock);
 ROAM_RESULT enum roam_err roam_tryrdlock(struct roam_rwlock *rwlock);
 ROAM_RESULT enum roam_err roam_trywrlock(struct roam_rwlock *rwlock);
+ROAM_RESULT enum roam_err roam_rdlock_until(struct roam_rwlock *rwlock, uint64_t until_us);
+ROAM_RESULT enum roam_err roam_wrlock_until(struct roam_rwlock *rwlock, uint64_t until_us);
 enum roam_err roam_rwunlock(struct roam_rwlock *rwlock);
 
 /*

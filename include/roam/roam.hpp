@@ -219,6 +219,18 @@ public:
 		return detail::done(roam_tryrdlock(&lock_), ROAM_EBUSY);
 	}
 
+	template <class Rep, class Period>
+	bool try_lock_for(const std::chrono::duration<Rep, Period> &time)
+	{
+		return detail::done(roam_wrlock_until(&lock_, detail::until(time)), ROAM_ETIMEDOUT);
+	}
+
+	template <class Rep, class Period>
+	bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &time)
+	{
+		return detail::done(roam_rdlock_until(&lock_, detail::until(time)), ROAM_ETIMEDOUT);
+	}
+
 	void unlock_shared()
 	{
 		detail::must(roam_rwunlock(&lock_));

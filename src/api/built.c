@@ -2,7 +2,8 @@
  * Calls that consist of other public calls: those of POSIX threads and the C library that programs
  * bring along and roam has no object for.  Their state lies in the heap and is guarded by a lock of
  * its address, so that every protocol shows it (a writer's section of a reader-writer lock is a
- * section of that lock, under ScC too).  None is INSIDE: they call the program, and what is.
+ * section of that lock, under ScC too).  None is INSIDE: they call the program, and what is; but
+ * they report what the program does wrong themselves, with the program's place.
  */
 #include <string.h>
 
@@ -10,23 +11,42 @@
 #include "roam/roam.h"
 #include "sync/sync.h"
 
+/* Reports name the program's code, `from`, not this file's. */
+static void *built_alloc(size_t bytes, const void *from)
+{
+	INSIDE;
+
+	return roami_api_alloc(bytes, NULL, from);
+}
+
+static enum roam_err built_unblock(void *block, const char *call, const void *from)
+{
+	INSIDE;
+	enum roam_err err = roami_api_free(block, from);
+
+	return err != ROAM_ENOTOURS ? err
+				    : roami_misused(roami_api_node_now(), ROAMI_MISUSE_FREE, err,
+						    call, block, (const char *)from + 1);
+}
+
 void *roam_realloc(void *block, size_t old_bytes, size_t bytes)
 {
+	const char *from = (const char *)__builtin_return_address(0) - 1;
 	void *moved;
 
 	if (block == NULL)
-		return roam_alloc(bytes);
+		return built_alloc(bytes, from);
 	if (bytes == 0 || old_bytes == 0 || !roami_api_shared(block, old_bytes)) {
 		roami_api_errno(roami_api_over()                    ? ROAM_ESTATE
 				: bytes == 0 || old_bytes == 0 ? ROAM_EINVAL
 								    : ROAM_ENOTOURS);
 		return NULL;
 	}
-	moved = roam_alloc(bytes);
+	moved = built_alloc(bytes, from);
 	if (moved == NULL)
 		return NULL;
 	memcpy(moved, block, old_bytes < bytes ? old_bytes : bytes);
-	roami_api_errno(roam_free(block));
+	roami_api_errno(built_unblock(block, "roam_realloc", from));
 	if (roam_errno() == ROAM_OK)
 		return moved;
 	roam_free(moved);
@@ -45,12 +65,25 @@ static enum roam_err built_shared(const void *state, size_t bytes, const char *c
 				       call, state, caller);
 }
 
+/* As built_shared, for a call that would wait for the thread itself. */
+static enum roam_err built_free(const void *state, size_t bytes, const char *call,
+				const void *caller)
+{
+	enum roam_err err = built_shared(state, bytes, call, caller);
+	struct roami_node *node = roami_api_node_now();
+
+	if (err != ROAM_OK || node == NULL || !roami_lock_held(node, (uint64_t)(uintptr_t)state))
+		return err;
+	return roami_misused(node, ROAMI_MISUSE_LOCK, ROAM_ESTATE, call, state, caller);
+}
+
 /* In the function that the program calls. */
 #define SHARED(state) built_shared(state, sizeof(*(state)), __func__, __builtin_return_address(0))
+#define FREE(state)   built_free(state, sizeof(*(state)), __func__, __builtin_return_address(0))
 
 enum roam_err roam_once(uint32_t *once, void (*fn)(void))
 {
-	enum roam_err err = SHARED(once);
+	enum roam_err err = FREE(once);
 
 	if (fn == NULL)
 		return ROAM_EINVAL;
@@ -78,21 +111,51 @@ static const void *rw_writers(const struct roam_rwlock *rw)
 	return &rw->writers;
 }
 
-enum roam_err roam_rdlock(struct roam_rwlock *rw)
-{
-	enum roam_err err = SHARED(rw);
+#define FOREVER UINT64_MAX
 
-	if (err == ROAM_OK)
-		err = roam_lock(rw);
+/* Waits to be told, with rw's lock held before and after. */
+static enum roam_err rw_wait(const void *told, struct roam_rwlock *rw, uint64_t until_us)
+{
+	return until_us == FOREVER ? roam_cond_wait(told, rw)
+				   : roam_cond_wait_until(told, rw, until_us);
+}
+
+static enum roam_err rw_enter(struct roam_rwlock *rw, uint64_t until_us)
+{
+	return until_us == FOREVER ? roam_lock(rw) : roam_lock_until(rw, until_us);
+}
+
+/* Of a lock that is shared. */
+static enum roam_err rw_read(struct roam_rwlock *rw, uint64_t until_us)
+{
+	enum roam_err err = rw_enter(rw, until_us), left;
+
 	if (err != ROAM_OK)
 		return err;
 	while (err == ROAM_OK && rw->writers != 0) {
 		rw->waiting++;
-		err = roam_cond_wait(rw_readers(rw), rw);
+		err = rw_wait(rw_readers(rw), rw, until_us);
 		rw->waiting--;
 	}
-	rw->readers++;
-	return roam_unlock(rw);
+	if (err == ROAM_ETIMEDOUT && rw->writers == 0)
+		err = ROAM_OK;
+	rw->readers += err == ROAM_OK;
+	left = roam_unlock(rw);
+	return err == ROAM_OK ? left : err;
+}
+
+enum roam_err roam_rdlock(struct roam_rwlock *rw)
+{
+	enum roam_err err = FREE(rw);
+
+	return err == ROAM_OK ? rw_read(rw, FOREVER) : err;
+}
+
+enum roam_err roam_rdlock_until(struct roam_rwlock *rw, uint64_t until_us)
+{
+	enum roam_err err = FREE(rw);
+
+	return err == ROAM_OK ? rw_read(rw, until_us) : err;
 }
 
 enum roam_err roam_tryrdlock(struct roam_rwlock *rw)
@@ -110,20 +173,40 @@ enum roam_err roam_tryrdlock(struct roam_rwlock *rw)
 	return err == ROAM_OK && !free ? ROAM_EBUSY : err;
 }
 
-/* The writer keeps the lock: its section is one of it. */
-enum roam_err roam_wrlock(struct roam_rwlock *rw)
+/*
+ * The writer keeps the lock: its section is one of it.  If it gives up, the readers that waited for
+ * it alone go on.
+ */
+static enum roam_err rw_write(struct roam_rwlock *rw, uint64_t until_us)
 {
-	enum roam_err err = SHARED(rw);
+	enum roam_err err = rw_enter(rw, until_us), left;
 
-	if (err == ROAM_OK)
-		err = roam_lock(rw);
 	if (err != ROAM_OK || rw->readers == 0)
 		return err;
 	rw->writers++;
 	while (err == ROAM_OK && rw->readers != 0)
-		err = roam_cond_wait(rw_writers(rw), rw);
+		err = rw_wait(rw_writers(rw), rw, until_us);
 	rw->writers--;
-	return err;
+	if (err == ROAM_OK || (err == ROAM_ETIMEDOUT && rw->readers == 0))
+		return ROAM_OK;
+	if (rw->waiting != 0 && rw->writers == 0)
+		roam_cond_broadcast(rw_readers(rw));
+	left = roam_unlock(rw);
+	return left == ROAM_OK ? err : left;
+}
+
+enum roam_err roam_wrlock(struct roam_rwlock *rw)
+{
+	enum roam_err err = FREE(rw);
+
+	return err == ROAM_OK ? rw_write(rw, FOREVER) : err;
+}
+
+enum roam_err roam_wrlock_until(struct roam_rwlock *rw, uint64_t until_us)
+{
+	enum roam_err err = FREE(rw);
+
+	return err == ROAM_OK ? rw_write(rw, until_us) : err;
 }
 
 enum roam_err roam_trywrlock(struct roam_rwlock *rw)

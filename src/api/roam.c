@@ -150,8 +150,11 @@ enum roam_err roam_finish(void)
 
 	if (roami_api_transacts())
 		return ROAM_ESTATE;
-	if (job.life != ROAMI_JOB_NEW && job.life != ROAMI_JOB_OVER)
-		roami_job_finish(&job);
+	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
+		return ROAM_OK;
+	if (!roami_team_ends(&job, __func__))
+		return ROAM_ESTATE;
+	roami_job_finish(&job);
 	return ROAM_OK;
 }
 
@@ -221,6 +224,8 @@ enum roam_err roam_wait_for_end(void)
 
 	if (roami_api_transacts())
 		return ROAM_ESTATE;
+	if (err == ROAM_OK && !roami_team_ends(&job, __func__))
+		err = ROAM_ESTATE;
 	return err == ROAM_OK ? roami_job_wait_for_end(&job) : err;
 }
 
@@ -239,6 +244,17 @@ enum roam_err roam_threads_fixed(void)
 	return err == ROAM_OK ? roami_job_fix_threads(&job) : err;
 }
 
+/* Those of a team are neither more nor fewer than the seal has fixed. */
+static enum roam_err job_fixed(const char *call)
+{
+	if (!roami_team_fixed(&job))
+		return ROAM_OK;
+	fprintf(stderr,
+		"roam: node %u: %s: the threads of this job are fixed (ROAM_THREADS=%u)\n", job.me,
+		call, roami_team_threads(&job));
+	return ROAM_ESTATE;
+}
+
 enum roam_err roam_thread_init(void)
 {
 	INSIDE;
@@ -246,15 +262,10 @@ enum roam_err roam_thread_init(void)
 
 	if (err == ROAM_OK)
 		err = roami_job_registers(&job);
+	if (err == ROAM_OK)
+		err = job_fixed(__func__);
 	if (err != ROAM_OK)
 		return err;
-	if (roami_team_fixed(&job)) {
-		fprintf(stderr,
-			"roam: node %u: roam_thread_init: the threads of this job are fixed "
-			"(ROAM_THREADS=%u)\n",
-			job.me, roami_team_threads(&job));
-		return ROAM_ESTATE;
-	}
 	roami_os_faults_unblock();
 	return job_registered("init", roami_thread_register(job.node, true));
 }
@@ -264,6 +275,8 @@ enum roam_err roam_thread_fini(void)
 	INSIDE;
 
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER || roami_api_transacts())
+		return ROAM_ESTATE;
+	if (job_fixed(__func__) != ROAM_OK)
 		return ROAM_ESTATE;
 	return job_registered("fini", roami_thread_register(job.node, false));
 }
@@ -538,8 +551,8 @@ enum roam_err roam_lock_init(const void *lock)
 }
 
 /*
- * A lock or an unlock that nothing stands in the way of.  It holds nothing where it could be
- * cancelled, so it need not be deferred, which would take as long as all the rest.
+ * Tries `fn`, a lock or an unlock that neither waits nor sends; false: nothing was done.  It is no
+ * cancellation point, so cancellation need not be disabled, which would take as long as the rest.
  */
 static inline bool quickly(const char *call, const void *object,
 			   bool (*fn)(struct roami_node *node, uint64_t id))
@@ -640,7 +653,7 @@ enum roam_err roam_cond_init(const void *cond)
 	return object_init(cond);
 }
 
-/* Both waits, of objects that are ready; within INSIDE. */
+/* roam_cond_wait and roam_cond_wait_until, once the objects are ready; within INSIDE. */
 static enum roam_err cond_wait(const void *cond, const void *lock, uint64_t until)
 {
 	enum roam_err woken =

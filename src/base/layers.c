@@ -81,7 +81,9 @@ static enum roam_err layers_seal(const struct roami_node_params *params,
 	return ROAM_OK;
 }
 
-/* One more layer over what is there.  `memory`: it is a transport, and those of its peers. */
+/*
+ * Opens a layer above those that are open.  `memory`: it is a transport; the memory of its peers.
+ */
 static enum roam_err layer_open(struct roami_node *node, struct roam_transport_params *params,
 				const struct roam_transport *transport,
 				struct roam_transport_memory *memory)
@@ -152,7 +154,9 @@ static struct roam_transport_memory *layers_memory(const struct roami_node_param
 	return memory;
 }
 
-/* Those at which threads can sleep last, the one at which they do behind them; then by cost. */
+/*
+ * The order of transports: those at which threads can sleep come last; else the cheaper one first.
+ */
 static bool layers_before(const struct roam_transport *a, const struct roam_transport *b)
 {
 	if ((a->wait != NULL) != (b->wait != NULL))
@@ -217,8 +221,8 @@ static bool layers_file(struct roami_node *node, struct layers_plan *plan,
 }
 
 /*
- * Whether faults happen over a transport: on one host over each, else where they happen anyway.
- * Both ends must find the same, for the layers are the same at both.
+ * Whether ROAM_FAULTY applies to a transport: on one host to each, else only to those that are not
+ * reliable.  Both ends must decide alike, because both must have the same layers.
  */
 static bool layers_faulty(const struct roami_node_params *params,
 			  const struct roam_transport *transport)

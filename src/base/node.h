@@ -149,7 +149,7 @@ struct roami_returns {
 
 /* What the core remembers of an application thread; see base/thread.h. */
 struct roami_thread {
-	bool registered;   /* counted by the barriers of all threads */
+	_Atomic bool registered; /* counted by the barriers of all threads */
 	uint32_t mate;     /* its number in the node's team; 0 as well: it is of none */
 	struct roami_streams reads;
 	struct roami_streams claims;

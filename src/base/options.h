@@ -26,7 +26,7 @@ enum roami_option_check {
 	ROAMI_CHECK_HEAP = 16,
 	/* Of them, those that look at diffs. */
 	ROAMI_CHECK_DIFFS = ROAMI_CHECK_RACE | ROAMI_CHECK_SHARING | ROAMI_CHECK_POINTERS,
-	/* Those that name blocks. */
+	/* Checks that name blocks. */
 	ROAMI_CHECK_BLOCKS = ROAMI_CHECK_DIFFS | ROAMI_CHECK_HEAP
 };
 enum roami_option_ivy { ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC };

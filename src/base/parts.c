@@ -108,7 +108,7 @@ bool roami_heap_parts_free(struct roami_heap_parts *pool, uint32_t first, unsign
 	return true;
 }
 
-void roami_heap_parts_settle(struct roami_heap_parts *pool)
+void roami_heap_parts_collect(struct roami_heap_parts *pool)
 {
 	for (uint32_t i = 0; atomic_load(&pool->used) != 0 && i < pool->count; i++) {
 		struct roami_heap_part part = roami_heap_parts_look(pool, i);

@@ -74,6 +74,6 @@ bool roami_heap_parts_free(struct roami_heap_parts *pool, uint32_t first, unsign
 			   uint64_t interval);
 
 /* All nodes but 0 have ended: no node serves their leases any more, and all frees are known. */
-void roami_heap_parts_settle(struct roami_heap_parts *pool);
+void roami_heap_parts_collect(struct roami_heap_parts *pool);
 
 #endif

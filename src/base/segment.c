@@ -6,7 +6,7 @@
 #define DIFF_LOG_BYTES ((size_t)4 << 20)
 #define RING_RUNS      (64u * 1024)
 #define LOCK_SLOTS    (128u * 1024)
-#define MEETING_SLOTS 4096u
+#define BARRIER_SLOTS  4096u
 #define HUGE_PAGE     ((size_t)2 << 20)
 #define HUGE_LEAST    (8 * HUGE_PAGE) /* of a heap; tests have smaller ones */
 
@@ -45,8 +45,8 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 	layout->lock_slots = LOCK_SLOTS;
 	at += segment_round(LOCK_SLOTS * roami_lock_bytes(nodes_max));
 	layout->barriers_at = at;
-	layout->barrier_slots = MEETING_SLOTS;
-	at += segment_round(MEETING_SLOTS * (roami_barrier_record_bytes(nodes_max) +
+	layout->barrier_slots = BARRIER_SLOTS;
+	at += segment_round(BARRIER_SLOTS * (roami_barrier_record_bytes(nodes_max) +
 					     roami_departure_bytes(nodes_max)));
 	layout->reductions = at;
 	at += segment_round(2 * (size_t)nodes_max * ROAM_REDUCE_MAX * sizeof(uint64_t));

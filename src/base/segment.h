@@ -170,10 +170,11 @@ enum roami_joined { ROAMI_JOINED_READY = 1, ROAMI_JOINED_FINAL, ROAMI_JOINED_LEF
 /* What a thread of the node waits for. */
 #define ROAMI_WAITS_MAX   2048u /* ROAMI_THREADS_MAX */
 #define ROAMI_PLACE_BYTES 144u
+#define ROAMI_PLACES      4u
 #define ROAMI_LABEL_WORDS 4u /* of a name, cut off and with a zero behind it */
 struct roami_waiting {
 	_Alignas(64) _Atomic uint64_t id; /* of the object */
-	_Atomic uint32_t kind; /* enum roam_sync_kind + 1, or ROAMI_WAITS_TUPLE; 0: for nothing */
+	_Atomic uint32_t kind; /* enum roam_sync_kind + 1, or one of those below; 0: for nothing */
 	_Atomic uint32_t of;   /* threads that the barrier is for; enum roami_tuple_wait | more */
 	_Atomic uint32_t turn; /* waits begun */
 	_Atomic uint32_t seen; /* the last probe after which it still waited, see job/hang.c */
@@ -181,6 +182,8 @@ struct roami_waiting {
 };
 
 #define ROAMI_WAITS_TUPLE  100u
+#define ROAMI_WAITS_ANSWER 101u /* it sleeps until another node answers */
+#define ROAMI_WAITS_ENDS   0x80000000u /* in `of`, of others: the wait ends by itself */
 #define ROAMI_REPORT_BYTES 65536u
 
 /*
@@ -209,7 +212,8 @@ struct roami_probed {
 	_Atomic uint64_t sent;   /* messages, up to then */
 	_Atomic uint64_t received;
 	_Atomic uint64_t turns; /* waits begun, of a far node */
-	char place[ROAMI_PLACE_BYTES]; /* where its first thread is */
+	/* Where threads are that compute, no place twice; then "". */
+	char places[ROAMI_PLACES][ROAMI_PLACE_BYTES];
 };
 
 struct roami_ctl {
@@ -357,8 +361,8 @@ static inline uint64_t roami_layout_bytes(const struct roami_layout *layout, uns
 void roami_layout_make(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max);
 
 /*
- * The same with `regions` regions of `region_bytes` below a heap that begins on a multiple of
- * `part`.
+ * roami_layout_make with `regions` regions of `region_bytes` below a heap that begins on a multiple
+ * of `part`.
  */
 void roami_layout_make_regions(struct roami_layout *layout, size_t heap_bytes, unsigned nodes_max,
 			       unsigned regions, size_t region_bytes, size_t part);

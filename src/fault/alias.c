@@ -4,7 +4,7 @@
 
 #define ALIAS_MAGIC 0x616c6961u
 
-/* A second address, of which the inner engine knows as of a small heap. */
+/* A second address: to the inner engine it is a small heap of its own. */
 struct alias_view {
 	struct roami_alias alias;
 	void *state; /* the inner engine's */
@@ -30,7 +30,10 @@ static struct alias_state *alias_check(void *state)
 	return all;
 }
 
-/* The part of [first, first + count) that the alias has: *at_p is counted from its first page. */
+/*
+ * The part of [first, first + count) that has this second address; *at_p is counted from the
+ * alias's first page.
+ */
 static uint32_t alias_overlap(const struct roami_alias *alias, uint32_t first, uint32_t count,
 			      uint32_t *at_p)
 {
@@ -93,7 +96,7 @@ static enum roam_err alias_protect(void *state, uint32_t first, uint32_t count,
 	return err;
 }
 
-/* How many pages from `first` on, of `count`, come before any that has a second address. */
+/* How many of `count` pages from `first` on precede the first one with a second address. */
 static uint32_t alias_before(const struct alias_state *all, uint32_t first, uint32_t count)
 {
 	for (unsigned i = 0; i < all->count; i++) {

@@ -1,7 +1,7 @@
 /*
- * Pages of a heap that the program uses at a second address (statics in the heap, job/shared.h): an
- * engine around another one, which does to such pages at both addresses what it is asked to do, and
- * reports a touch at the second address as one of the page (rule 1.10).
+ * Pages of the heap that the program uses at a second address (statics in the heap, job/shared.h).
+ * This is an engine around another one: it changes the access to such pages at both addresses, and
+ * reports a touch at the second address as a touch of the page (rule 1.10).
  */
 #ifndef ROAMI_FAULT_ALIAS_H
 #define ROAMI_FAULT_ALIAS_H
@@ -23,8 +23,8 @@ struct roami_aliases {
 };
 
 /*
- * The engine around `inner`; it is a part of its state, of so many bytes, zeroed, which the caller
- * allocates, and frees after `close`.
+ * Makes the engine around `inner` in `state`: roami_fault_alias_bytes zeroed bytes, which the
+ * caller allocates, and frees after `close`.
  */
 size_t roami_fault_alias_bytes(const struct roami_fault_engine *inner,
 			       const struct roami_aliases *aliases);

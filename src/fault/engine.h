@@ -6,8 +6,8 @@
  * roami_fault_NAME`, plus its name in src/fault/meson.build.  Of roam's headers it includes only
  * this one, roam.h and those of src/os.
  *
- * The room keeps rules 1.1 (MISSING), 1.2 (zap), 1.4 (handlers, their stacks) and 1.9 (the
- * library's handlers stay installed).
+ * The room keeps rules 1.1 (MISSING), 1.2 (zap), 1.4 (handlers, their stacks), 1.9 (the library's
+ * handlers stay installed) and 1.10 (pages with a second address, alias.h).
  */
 #ifndef ROAMI_FAULT_ENGINE_H
 #define ROAMI_FAULT_ENGINE_H

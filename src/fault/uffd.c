@@ -322,8 +322,8 @@ static const char *uffd_trial_run(void)
 			      ? uffd_trial_cycle(&trial)
 			      : "this kernel does not register a memfd for missing, minor and "
 				"write faults";
-	roami_os_unmap(view->app, view->bytes);
-	roami_os_unmap(view->runtime, view->bytes);
+	roami_os_unmap_fd(view->app, view->bytes);
+	roami_os_unmap_fd(view->runtime, view->bytes);
 	if (trial.uffd.uffd >= 0)
 		close(trial.uffd.uffd);
 	if (view->fd >= 0)

@@ -423,14 +423,14 @@ void roami_home_close_run(struct roami_node *node, uint32_t first, uint32_t coun
 	}
 }
 
-void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t place)
+void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref)
 {
 	struct roami_header *header = &node->self->headers[page];
 	uint32_t marks = atomic_load(&header->where) & (ROAMI_HEADER_BLOCK | ROAMI_HEADER_BYTES);
 
 	roami_contract_pending(node, page);
 	roami_contract_locked(node, page);
-	roami_contract(ROAM_HOME_REF_NODE(place) == node->me);
+	roami_contract(ROAM_HOME_REF_NODE(ref) == node->me);
 	/* Other nodes may have copies, which are not listed again. */
 	atomic_fetch_or(&header->shared, ROAMI_SHARED | ROAMI_SHARED_LISTED);
 	/* Add, do not store: a node with a stale hint may be inside roami_home_enter. */
@@ -439,6 +439,6 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 	if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN)
 		marks |= ROAMI_HEADER_OPEN;
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
-					     ROAM_HOME_REF_EPOCH(place) << ROAMI_HEADER_EPOCH);
+					     ROAM_HOME_REF_EPOCH(ref) << ROAMI_HEADER_EPOCH);
 	ROAMI_COUNT(node->stats, home_moves, 1);
 }

@@ -209,7 +209,7 @@ void roami_home_claim_each(struct roami_node *node, const uint32_t *pages, size_
 	roami_wait_end(node);
 }
 
-/* ------------------------------------------------------------------------------------- settling */
+/* ------------------------------------------------------------------------------------- claiming */
 
 void roami_provisional_won(struct roami_node *node, uint32_t page)
 {
@@ -259,10 +259,10 @@ static size_t provisional_take(struct roami_node *node)
 	struct roami_provisional *provisional = provisional_of(node);
 	size_t count;
 
-	roami_contract(provisional->settling == 0);
+	roami_contract(provisional->claiming == 0);
 	roami_spin_lock(node, &provisional->lock);
 	count = roami_pages_take(node, &provisional->list, &provisional->work);
-	atomic_store(&provisional->settling, 1);
+	atomic_store(&provisional->claiming, 1);
 	atomic_store(&provisional->count, 0);
 	roami_spin_unlock(&provisional->lock);
 	return roami_pages_sort((void *)provisional->work.items, count);
@@ -311,7 +311,7 @@ void roami_provisional_claim(struct roami_node *node)
 		pages += some;
 		count -= some;
 	}
-	atomic_store(&provisional_of(node)->settling, 0);
+	atomic_store(&provisional_of(node)->claiming, 0);
 }
 
 void roami_provisional_forget(struct roami_node *node)

@@ -1,13 +1,13 @@
 /*
- * Provisional pages: pages that are written before they have a home..  A claim by message would
- * make the writer wait; but a page that no node had touched at this node's last acquire may be
- * taken as zero here..  So it is opened at once, and claimed together with others when that
- * matters: before other nodes may learn of its writes (release), and before this node learns of
- * theirs (acquire)..  If another node is its home by then, the page is fetched late and the bytes
- * written become a diff.
+ * Provisional pages: pages that are written before they have a home.  A claim by message would make
+ * the writer wait; but a page that no node had touched at this node's last acquire may be taken as
+ * zero here.  So it is opened at once, and claimed together with others when that matters: before
+ * other nodes may learn of its writes (release), and before this node learns of theirs (acquire).
+ * If another node is its home by then, the page is fetched late and the bytes written become a
+ * diff.
  */
-#ifndef ROAMI_GUESS_H
-#define ROAMI_GUESS_H
+#ifndef ROAMI_PROVISIONAL_H
+#define ROAMI_PROVISIONAL_H
 
 #include "base/node.h"
 
@@ -19,7 +19,7 @@ struct roami_group;
 struct roami_provisional {
 	struct roami_spin lock;
 	_Atomic uint32_t count;    /* of `list` */
-	_Atomic uint32_t settling; /* pages taken from `list` are being claimed */
+	_Atomic uint32_t claiming; /* pages taken from `list` are being claimed */
 	_Atomic uint64_t epoch;    /* counts acquires */
 	struct roami_vec list; /* uint32_t pages that are open as provisional pages, some stale */
 	struct roami_vec work; /* those of the roami_provisional_claim under way */
@@ -48,7 +48,7 @@ void roami_provisional_learn(struct roami_node *node, uint32_t first, uint32_t c
 static inline bool roami_provisional_any(struct roami_node *node)
 {
 	return atomic_load(&provisional_of(node)->count) != 0 ||
-	       atomic_load(&provisional_of(node)->settling) != 0;
+	       atomic_load(&provisional_of(node)->claiming) != 0;
 }
 
 /*

@@ -59,8 +59,8 @@ static uint64_t diffs_count(struct roami_node *node, const struct roam_request *
 static void diffs_handle(struct roami_node *node, const struct roam_request *request)
 {
 	const uint8_t *at = request->data, *end = at + request->bytes;
-	struct roami_slab *room = roami_node_slab(node);
-	uint64_t *versions = (void *)room->bytes;
+	struct roami_slab *slab = roami_node_slab(node);
+	uint64_t *versions = (void *)slab->bytes;
 	struct roam_part part = {versions, 0};
 	struct roami_vclock clock;
 	struct roami_synced since = {0, ROAMI_SYNCED_NOT};
@@ -106,7 +106,7 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	}
 	part.bytes = count * sizeof(versions[0]);
 	roami_reply(node, request, &part, 1);
-	roami_slab_give(room);
+	roami_slab_give(slab);
 }
 
 static uint32_t flush_encode(struct roami_node *node, uint8_t *out, uint32_t page, uint8_t *twin,
@@ -229,7 +229,7 @@ static void flush_await(struct roami_node *node, struct flush *flush)
  */
 static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t from, unsigned home)
 {
-	struct roami_slab *room;
+	struct roami_slab *slab;
 	struct flush_call *call;
 	size_t used = 0, at = from;
 	struct roami_vclock clock;
@@ -241,8 +241,8 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	roami_assert(from < flush->count && home != node->me);
 	if (flush->begun - flush->ended == FLUSH_CALLS)
 		flush_await(node, flush);
-	room = roami_node_slab(node);
-	parts[2].data = room->bytes;
+	slab = roami_node_slab(node);
+	parts[2].data = slab->bytes;
 	call = &flush->calls[flush->begun++ % FLUSH_CALLS];
 	*call = (struct flush_call){.home = home,
 				    .first = from,
@@ -251,7 +251,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	       used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
 	     at++)
 		if (flush->homes[at] == home && flush->dirty[at].asks)
-			used += flush_item(node, &flush->dirty[at], stays, room->bytes + used,
+			used += flush_item(node, &flush->dirty[at], stays, slab->bytes + used,
 					   &call->count);
 	call->end = at;
 	flush->versions_used += call->count;
@@ -267,7 +267,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 		call->call = roami_msg_call_start(
 			node, home, roami_type(node, ROAMI_ROOM_FLUSH, 0), parts, 3,
 			call->versions, call->count * sizeof(call->versions[0]));
-	roami_slab_give(room);
+	roami_slab_give(slab);
 	return at;
 }
 

@@ -345,15 +345,15 @@ static struct roami_call *near_tell(struct roami_node *node, unsigned peer, unsi
 static uint8_t *near_answer_buffer(struct roami_node *node, unsigned asker, uint32_t page,
 				   uint8_t *spare)
 {
-	uint8_t *room = node->segments[asker].heap + (size_t)page * ROAMI_PAGE;
+	uint8_t *buffer = node->segments[asker].heap + (size_t)page * ROAMI_PAGE;
 
 	roami_contract(page < node->layout.pages);
 	(void)spare;
 	/*
 	 * Maps the page if it is not mapped yet: a read maps its neighbours too, a write does not.
 	 */
-	(void)*(const volatile uint8_t *)room;
-	return room;
+	(void)*(const volatile uint8_t *)buffer;
+	return buffer;
 }
 
 /* ------------------------------------------------------------------------------------- objects */

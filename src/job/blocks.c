@@ -455,7 +455,7 @@ static enum roam_err job_note(struct roami_job *job, const struct roami_placemen
 	return block != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
-/* As it is noted, homes are processes; here they are nodes. */
+/* A placement as nodes use it: noted ones name processes as homes. */
 static struct roami_placement placement_of(const struct roami_job *job,
 					   const struct roami_placement *noted)
 {

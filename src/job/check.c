@@ -22,7 +22,7 @@ static enum roam_err check_unknown(const char *what, const char *value, const ch
 	return ROAM_EUNKNOWN;
 }
 
-/* That there is no such protocol. */
+/* Reports that there is no such protocol. */
 static enum roam_err check_protocol(const char *what, const char *protocol)
 {
 	const char *names[64] = {NULL};

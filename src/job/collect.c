@@ -114,8 +114,8 @@ void roami_collect_gather(struct roami_job *job)
 }
 
 /*
- * Where it is known whose bytes are right: no protocol has to bring them.  One heap is node 0's
- * already.
+ * Whether the core knows whose bytes are right, so that no protocol has to bring them.  One heap is
+ * node 0's already.
  */
 static void collect_by_directory(struct roami_job *job, collect_fn *each)
 {
@@ -217,7 +217,7 @@ static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint
 		return;
 	}
 	drop_run(job, first, end);
-	if (end - first >= RUN_MAPPED && job->lone.count < RUNS_MAX &&
+	if (end - first >= RUN_MAPPED && job->single.count < RUNS_MAX &&
 	    !roami_shared_in(job, first, end) &&
 	    roami_single_take(job, at, at + bytes, job->fds[owner]))
 		return;

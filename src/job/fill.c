@@ -1,26 +1,26 @@
 /*
- * Memory of large blocks, where all nodes have one heap.  Page by page it would cost each node a
- * fault for every page that it touches, and shared memory is dearer to make, and to give back, than
- * private memory.  So a new large block gets its memory when it is allocated, in runs for which the
- * kernel finds huge pages.  Where it has none, or they come slowly, or little memory is free, the
- * rest comes with faults, as ever; so does all of it where a page should be near to the node that
- * touches it first.
+ * Memory of large blocks, where all nodes have one heap.  Otherwise each node would take a fault
+ * for every page that it touches, and the kernel takes longer to make shared memory, and to take it
+ * back, than private memory.  So a new large block gets its memory when it is allocated, in runs of
+ * huge pages.  If the kernel has no huge pages, or they come slowly, or little memory is free, the
+ * rest of the memory comes by faults; on a machine with several NUMA domains all of it does, so
+ * that pages are near to the nodes that touch them first.
  */
 #include "job/job.h"
 #include "os/os.h"
 
 #define FILL_LEAST ((uint64_t)1 << 20) /* bytes of a block */
-#define FILL_RUN   (16 * ROAMI_OS_HUGE) /* at once: a call makes all CPUs look up for a moment */
-#define FILL_PART  4u /* all that was filled is at most this part of the memory that was free */
+#define FILL_RUN   (16 * ROAMI_OS_HUGE) /* at once: each call interrupts all CPUs for a moment */
+#define FILL_PART  4u /* all that is filled is at most this part of the free memory */
 
 /*
- * What a huge page may take on average, and all of them may take more: 512 pages cost about a
- * millisecond one by one.
+ * The time that huge pages may take: so much for each, and so much more for all of them.  512 small
+ * pages take about a millisecond.
  */
 #define FILL_EACH_NS  500000u
 #define FILL_SLACK_NS 5000000u
 
-/* Whether the heap stays, and the block's memory is so little that it need not be looked at. */
+/* Whether the heap stays node 0's, and there is enough free memory for the block. */
 static bool fill_may(struct roami_job *job, uint64_t bytes)
 {
 	uint64_t had = atomic_load(&job->filled), room;

@@ -15,7 +15,7 @@
 #include "os/inside.h"
 #include "os/os.h"
 
-/* The function of a forked node is over. */
+/* Called when the function of a forked node is over. */
 __attribute__((noreturn)) static void fork_child_end(struct roami_job *job)
 {
 	roami_team_join(job);
@@ -113,7 +113,7 @@ static enum roam_err fork_node(struct roami_job *job, unsigned node, void (*fn)(
 
 static enum roam_err fork_may(struct roami_job *job, unsigned nodes)
 {
-	if (job->life != ROAMI_JOB_ALONE)
+	if (job->life != ROAMI_JOB_ALONE || roami_team_fixed(job))
 		return roami_job_says_sealed();
 	if (nodes > job->options.nodes_max) {
 		fprintf(stderr, "roam: %u nodes asked for, at most %llu allowed (ROAM_NODES_MAX)\n",
@@ -198,7 +198,7 @@ static enum roam_err fork_team(struct roami_job *job, unsigned processes, void (
 	return err == ROAM_OK ? roami_team_start(job, fn) : err;
 }
 
-/* The process is only noted: which node it belongs to, and with whom, shows at the seal. */
+/* Only notes the process: the seal decides which node it belongs to. */
 static enum roam_err fork_note(struct roami_job *job, void (*fn)(void))
 {
 	enum roam_err err = fork_may(job, 1);
@@ -210,12 +210,16 @@ static enum roam_err fork_note(struct roami_job *job, void (*fn)(void))
 	return err;
 }
 
-/* A call that synchronises needs processes that cannot be: it is not what the program did wrong. */
+/*
+ * Forks the processes that were noted.  An error, which was printed, ends the program: it is not an
+ * error of the call that synchronises and seals the job.
+ */
 static enum roam_err fork_noted(struct roami_job *job)
 {
-	enum roam_err err =
-		fork_team(job, job->created, roami_team_function(job, 1, NULL));
+	enum roam_err err;
 
+	roami_statics_sealed(job);
+	err = fork_team(job, job->created, roami_team_function(job, 1, NULL));
 	if (err == ROAM_OK)
 		return ROAM_OK;
 	fflush(NULL);

@@ -14,7 +14,7 @@
 
 #define LIVE       UINT64_C(0x65636f6c62206d61)
 #define FREED      UINT64_C(0x6465657266206d61)
-#define RED        0xfd /* bytes that nobody may write */
+#define RED        0xfd /* bytes that the program must not write */
 #define FREE       0xdb /* of a freed block */
 #define SMALL      64u  /* what lies before a block that is less than a page */
 #define BEHIND     64u
@@ -25,7 +25,7 @@
 struct guard_head {
 	uint64_t state; /* LIVE, FREED; anything else was overwritten */
 	uint64_t bytes; /* of the block */
-	uint64_t before; /* red bytes before it, these included */
+	uint64_t before; /* red bytes before it, this head included */
 	uint64_t behind;
 	uint64_t freer; /* node */
 	uint64_t freed_by; /* roami_race_code */
@@ -59,7 +59,7 @@ static bool head_good(const struct guard_head *head)
 	return (head->state == LIVE || head->state == FREED) && head->sum == head_sum(head);
 }
 
-/* Which byte of these is another one; `bytes`: none. */
+/* The index of the first byte that is not `wanted`; `bytes`: all are. */
 static size_t odd_byte(const uint8_t *at, size_t bytes, uint8_t wanted)
 {
 	size_t i = 0;
@@ -71,17 +71,28 @@ static size_t odd_byte(const uint8_t *at, size_t bytes, uint8_t wanted)
 
 /* ------------------------------------------------------------------------------------- reports */
 
+/*
+ * What this node has heard last of a block at `offset`; NULL: nothing.  `allocated`: of its
+ * allocation; else perhaps of its end, which has no bytes.
+ */
+static const struct roami_block *guard_newest(const struct roami_job *job, uint64_t offset,
+					      bool allocated)
+{
+	for (uint32_t i = roami_race_blocks(job->node); i-- > 0;) {
+		const struct roami_block *block = roami_race_block_at(job->node, i);
+
+		if (block != NULL && block->offset == offset && !(allocated && block->bytes == 0))
+			return block;
+	}
+	return NULL;
+}
+
 /* "0x200000000040 (list, of 24 bytes, allocated at prog+0x11b5)": the newest block there. */
 static void guard_name(const struct roami_job *job, uint64_t offset, char *text, size_t bytes)
 {
-	const struct roami_block *block = NULL;
+	const struct roami_block *block = guard_newest(job, offset, true);
 	char code[ROAMI_OS_PLACE_BYTES] = "";
 
-	for (uint32_t i = roami_race_blocks(job->node); i-- > 0 && block == NULL;) {
-		block = roami_race_block_at(job->node, i);
-		if (block != NULL && (block->offset != offset || block->bytes == 0))
-			block = NULL;
-	}
 	if (block != NULL)
 		roami_race_code_text(job->node, block->code, code);
 	snprintf(text, bytes, "%p (%s%s%llu bytes%s%s)", (void *)(job->app + offset),
@@ -119,7 +130,10 @@ static void guard_freer(const struct roami_job *job, const struct guard_head *he
 		 code);
 }
 
-/* Whether nothing was written outside of the block, or into it after it was freed. */
+/*
+ * Reports what was written outside of the block, or into it after it was freed.  false: its head
+ * was overwritten, so nothing else is known of it.
+ */
 static bool guard_look(struct roami_job *job, uint64_t offset, const char *when)
 {
 	const struct guard_head *head = head_of(job, offset);
@@ -154,7 +168,7 @@ static bool guard_look(struct roami_job *job, uint64_t offset, const char *when)
 
 /* ---------------------------------------------------------------------------------- allocating */
 
-/* Nodes that allocate the same blocks by themselves write the same: one of them is enough. */
+/* Before the seal each node allocates the same blocks and would write the same bytes: one does. */
 static bool guard_writes(const struct roami_job *job)
 {
 	return job->life != ROAMI_JOB_JOINED || job->me == 0;
@@ -192,14 +206,14 @@ void *roami_guard_alloc(struct roami_job *job, size_t bytes, const struct roam_r
 
 /* ------------------------------------------------------------------------------------- freeing */
 
-/* Its memory may be another block's from now on. */
+/* Frees the block: from now on its memory may be another block's. */
 static enum roam_err guard_forget(struct roami_job *job, uint64_t offset, uint64_t before)
 {
 	roami_race_block(job->node, offset, 0, NULL, NULL, job->life == ROAMI_JOB_TOGETHER);
 	return roami_job_free(job, job->app + offset - before);
 }
 
-/* Keeps a freed block; of those kept, the oldest ones go. */
+/* Keeps a freed block; if too many are kept, frees the oldest ones. */
 static void guard_keep(struct roami_job *job, uint64_t offset, uint64_t bytes)
 {
 	struct roami_guard *guard = &job->guard;
@@ -227,13 +241,9 @@ static void guard_keep(struct roami_job *job, uint64_t offset, uint64_t bytes)
 /* Whether a block begins there, as far as this node has heard. */
 static bool guard_begins(const struct roami_job *job, uint64_t offset)
 {
-	for (uint32_t i = roami_race_blocks(job->node); i-- > 0;) {
-		const struct roami_block *block = roami_race_block_at(job->node, i);
+	const struct roami_block *block = guard_newest(job, offset, false);
 
-		if (block != NULL && block->offset == offset)
-			return block->bytes != 0;
-	}
-	return false;
+	return block != NULL && block->bytes != 0;
 }
 
 static void guard_freed(struct roami_job *job, uint64_t offset, const void *from)
@@ -249,16 +259,11 @@ static void guard_freed(struct roami_job *job, uint64_t offset, const void *from
 	guard_keep(job, offset, next.bytes);
 }
 
-/* Before the nodes of a launched job synchronise each frees the same block by itself. */
+/* Before the nodes of a launched job synchronise, each of them frees the same blocks by itself. */
 static enum roam_err guard_free_alike(struct roami_job *job, uint64_t offset)
 {
-	const struct roami_block *block = NULL;
+	const struct roami_block *block = guard_newest(job, offset, false);
 
-	for (uint32_t i = roami_race_blocks(job->node); i-- > 0 && block == NULL;) {
-		block = roami_race_block_at(job->node, i);
-		if (block != NULL && block->offset != offset)
-			block = NULL;
-	}
 	if (block == NULL || block->bytes == 0)
 		return ROAM_ENOTOURS;
 	return guard_forget(job, offset, block->bytes < ROAMI_PAGE ? SMALL : ROAMI_PAGE);
@@ -286,7 +291,7 @@ enum roam_err roami_guard_free(struct roami_job *job, void *block, const void *f
 			  code[0] != '\0' ? ", at " : "", code, freer);
 		return ROAM_ENOTOURS;
 	}
-	if (guard_look(job, offset, when)) /* else nothing more is known of it: it stays */
+	if (guard_look(job, offset, when)) /* else it is never freed */
 		guard_freed(job, offset, from);
 	return ROAM_OK;
 }
@@ -306,7 +311,7 @@ static int order_compare(const void *a, const void *b, void *arg)
 	return first < second ? -1 : 1;
 }
 
-/* What is said once is not said again at a later round's end, or of a block that was freed. */
+/* Whether the scan has not reported this block at the end of an earlier round. */
 static bool guard_is_new(struct roami_guard *guard, uint64_t offset)
 {
 	uint32_t i = 0;
@@ -346,7 +351,7 @@ void roami_guard_scan(struct roami_job *job)
 			i + 1 < count ? roami_race_block_at(job->node, order[i + 1]) : NULL;
 		const struct roami_block *block = roami_race_block_at(job->node, order[i]);
 
-		/* The newest one at its place. */
+		/* Only the newest block at an address. */
 		if (block != NULL && (next == NULL || next->offset != block->offset))
 			guard_scan_one(job, block);
 	}

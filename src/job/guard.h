@@ -1,9 +1,9 @@
 /*
- * ROAM_CHECK=heap: writes outside of shared blocks, and into freed ones.  Before and behind every
- * block lie bytes that nobody may write (red zones), and a freed block is filled and not used again
- * for a while.  Whether all of them are as they were is seen when a block is freed, when its memory
- * is about to be used again, and at the end of the nodes, by node 0.  Under every protocol, also in
- * a job of one node; nothing is shared but what lies in the heap.
+ * ROAM_CHECK=heap: finds writes outside of shared blocks, and into freed ones.  Before and behind
+ * every block lie bytes that the program must not write (red zones); a freed block is filled with a
+ * pattern and not used again for a while.  These bytes are checked when a block is freed, before
+ * its memory is used again, and, by node 0, at the end of the nodes.  Works under every protocol,
+ * also in a job of one node; all that nodes share of it lies in the heap.
  */
 #ifndef ROAMI_GUARD_H
 #define ROAMI_GUARD_H
@@ -17,7 +17,7 @@
 struct roami_job;
 
 #define ROAMI_GUARD_TOLD 64u
-#define ROAMI_GUARD_KEPT 4096u /* freed blocks that are not used again yet */
+#define ROAMI_GUARD_KEPT 4096u /* freed blocks that are not yet used again */
 
 struct roami_guard {
 	struct {
@@ -30,24 +30,24 @@ struct roami_guard {
 	_Atomic uint64_t found; /* by this process */
 	uint64_t others;     /* by nodes that have ended */
 	uint64_t reported;
-	uint32_t told_count; /* blocks of which the scan has said something */
+	uint32_t told_count; /* blocks that the scan has reported */
 	uint64_t told[ROAMI_GUARD_TOLD];
 };
 
-/* roam_alloc_region and roam_free; `from`: the code that calls them.  As roami_job_alloc. */
+/* roami_job_alloc and roami_job_free with red zones; `from`: the program's code that calls. */
 void *roami_guard_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 			const void *from, enum roam_err *err_p);
 enum roam_err roami_guard_free(struct roami_job *job, void *block, const void *from);
 
-/* All nodes of a launched job come here before its end, while the others still serve. */
+/* Every node of a launched job calls it before its end, while the others still serve. */
 void roami_guard_serve(struct roami_job *job);
 
 /* Node 0, which sees the whole heap: looks at all blocks. */
 void roami_guard_scan(struct roami_job *job);
 
-/* The counters of all nodes are final: keeps what the others have found. */
+/* Called when the counters of all nodes are final: keeps what the others have found. */
 void roami_guard_count(struct roami_job *job);
-/* Prints the verdict, unless it was this one already. */
+/* Prints the verdict, unless it is the one that was printed last. */
 void roami_guard_report(struct roami_job *job);
 
 #endif

@@ -23,8 +23,9 @@
 static struct {
 	_Atomic(struct roami_ctl *) ctl; /* of this process's node; NULL: none */
 	pid_t pid;
-	_Atomic uint32_t sampling; /* the signal is our own */
-	_Atomic uintptr_t pc;      /* where the first thread was when it came */
+	_Atomic pid_t sampling; /* the thread that is to get our own signal; 0: none */
+	_Atomic uintptr_t pc;   /* where it was when it came */
+	_Atomic uint32_t sent;  /* signals of our own that have not come yet, some of them late */
 } hang_signal;
 
 /* --------------------------------------------------------------------------------- the signal */
@@ -34,12 +35,18 @@ static void hang_asked(int signal, siginfo_t *info, void *context)
 	struct roami_ctl *ctl = atomic_load(&hang_signal.ctl);
 	const ucontext_t *at = context;
 
-	(void)info;
 	if (ctl == NULL || getpid() != hang_signal.pid)
 		return;
-	if (roami_os_tid() == hang_signal.pid)
+	if (info->si_code == SI_TKILL && info->si_pid == hang_signal.pid &&
+	    atomic_load(&hang_signal.sent) != 0) {
+		atomic_fetch_sub(&hang_signal.sent, 1);
+		if (atomic_load(&hang_signal.sampling) != roami_os_tid())
+			return;
 		atomic_store(&hang_signal.pc, (uintptr_t)at->uc_mcontext.gregs[REG_RIP]);
-	if (atomic_exchange(&hang_signal.sampling, 0) != 0 || signal != SIGQUIT)
+		atomic_store(&hang_signal.sampling, 0);
+		return;
+	}
+	if (signal != SIGQUIT)
 		return;
 	atomic_store(&ctl->ask, ROAMI_ASK_NEAR);
 	roami_look_at(ctl);
@@ -75,7 +82,7 @@ static int hang_borrow(void)
 }
 
 /* By SIGQUIT if it is ours, else by a signal that is not the program's. */
-const void *roami_hang_sample(void)
+const void *roami_hang_sample(pid_t tid)
 {
 	bool own = hang_handles();
 	int number = own ? SIGQUIT : hang_borrow();
@@ -83,14 +90,17 @@ const void *roami_hang_sample(void)
 	if (number == 0)
 		return NULL;
 	atomic_store(&hang_signal.pc, 0);
-	atomic_store(&hang_signal.sampling, 1);
-	syscall(SYS_tgkill, getpid(), getpid(), number);
+	atomic_store(&hang_signal.sampling, tid);
+	atomic_fetch_add(&hang_signal.sent, 1);
+	if (syscall(SYS_tgkill, getpid(), tid, number) != 0)
+		atomic_fetch_sub(&hang_signal.sent, 1);
 	for (unsigned i = 0; i < SAMPLES && atomic_load(&hang_signal.sampling) != 0; i++)
 		usleep(SAMPLE_US);
 	atomic_store(&hang_signal.sampling, 0);
 	if (!own) {
 		signal(number, SIG_IGN); /* where it is blocked it must not come later */
 		signal(number, SIG_DFL);
+		atomic_store(&hang_signal.sent, 0);
 	}
 	return (const void *)atomic_load(&hang_signal.pc);
 }
@@ -142,7 +152,7 @@ __attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *ha
 {
 	struct roami_ctl *ctl = hang->node->self->ctl;
 	uint32_t used = atomic_load(&ctl->where_bytes);
-	char line[300 + ROAMI_WAIT_BYTES];
+	char line[300 + ROAMI_WAIT_BYTES + ROAMI_PLACES * ROAMI_PLACE_BYTES];
 	va_list args;
 	size_t length;
 
@@ -159,6 +169,17 @@ __attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *ha
 	}
 }
 
+/* ", at A, B": where threads of the node compute, as far as it is known. */
+static void hang_places(const struct roami_probed *probed, char *text, size_t bytes)
+{
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (unsigned i = 0; i < ROAMI_PLACES && probed->places[i][0] != '\0' && used < bytes; i++)
+		used += (size_t)snprintf(text + used, bytes - used, "%s %s", i == 0 ? ", at" : ",",
+					 probed->places[i]);
+}
+
 /* A line for each object that threads of the node wait for. */
 static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ctls, unsigned peer)
 {
@@ -167,9 +188,10 @@ static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ct
 	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
 	unsigned threads = atomic_load(&ctl->threads), waiting, said = 0;
 	unsigned count = roami_wait_groups(ctl, groups, &waiting);
-	char who[120], what[ROAMI_WAIT_BYTES];
+	char who[120], what[ROAMI_WAIT_BYTES], places[ROAMI_PLACES * (ROAMI_PLACE_BYTES + 4)];
 
 	hang_who(node, peer, who, sizeof(who));
+	hang_places(&ctl->probed, places, sizeof(places));
 	for (unsigned i = 0; i < count; i++) {
 		roami_boot_wait(ctls, node->nodes, &groups[i], what, sizeof(what));
 		hang_say(hang, "roam: %s waits %s\n", who, what);
@@ -178,10 +200,8 @@ static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ct
 	if (said < waiting)
 		hang_say(hang, "roam: %s waits in %u more threads\n", who, waiting - said);
 	if (waiting < threads)
-		hang_say(hang, "roam: %s computes in %u of %u threads%s%s\n", who,
-			 threads - waiting, threads,
-			 waiting == 0 && ctl->probed.place[0] != '\0' ? ", at " : "",
-			 waiting == 0 ? ctl->probed.place : "");
+		hang_say(hang, "roam: %s computes in %u of %u threads%s\n", who, threads - waiting,
+			 threads, places);
 }
 
 /*

@@ -40,8 +40,8 @@ struct roami_hang {
 void roami_hang_start(struct roami_hang *hang, struct roami_node *node, struct roami_real *real);
 void roami_hang_stop(struct roami_hang *hang);
 
-/* Where the first thread of this process is; NULL: not known. */
-const void *roami_hang_sample(void);
+/* Where a thread of this process is, which runs; NULL: not known. */
+const void *roami_hang_sample(pid_t tid);
 
 /* ---- look.c: what the nodes say of themselves */
 

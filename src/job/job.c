@@ -73,7 +73,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	}
 	job->nodes = nodes;
 	roami_seats_open(&job->real);
-	/* Those of a parent process are not here. */
+	/* A forked process has none of its parent's helpers. */
 	atomic_store(&job->real.helpers, job->start_threads);
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
@@ -141,6 +141,15 @@ static enum roam_err job_alone(struct roami_job *job)
 
 /* --------------------------------------------------------------------------------------- start */
 
+/* The process would end with the node's other threads in it. */
+__attribute__((noreturn)) static void job_exit_mate(struct roami_job *job)
+{
+	roami_node_fail(job->node,
+			"exit by process %u, a thread of this node, would end the node's other "
+			"threads: it must return from its function",
+			roami_team_process(job, job->me) + roami_team_mate(job));
+}
+
 /*
  * A node that ends in order still serves; else it ends the job.  A process that the program has
  * forked is no node.
@@ -151,6 +160,9 @@ static void job_on_exit(int status, void *arg)
 
 	if (job->pid == getpid() && roami_job_undecided(job) && status != 0)
 		roami_rerun_speak(job, true); /* a program of either kind says why it fails */
+	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid() &&
+	    roami_team_mate(job) != 0)
+		job_exit_mate(job);
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid()) {
 		if (job->node != NULL && roami_tx_inside(job->node))
 			roami_tx_leave(job->node);
@@ -323,7 +335,7 @@ void roami_job_part(struct roami_job *job)
 	for (unsigned i = 1; i < ROAMI_NODES_MAX; i++) {
 		if (i >= job->made && job->bases[i] == NULL)
 			continue;
-		roami_os_unmap(job->bases[i], job->layout.total);
+		roami_os_unmap_fd(job->bases[i], job->layout.total);
 		job->bases[i] = NULL;
 		close(job->fds[i]);
 		job->pids[i] = 0;
@@ -407,7 +419,8 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	enum roam_err err = roami_job_seal(job);
 	unsigned nodes = job->nodes;
 
-	roami_team_join(job);
+	if (job->me == 0) /* elsewhere their function, which has called this, still runs */
+		roami_team_join(job);
 	job_check(job);
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
 	    job->main->ended == NULL)
@@ -428,7 +441,7 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	job->main->ended(job);
 	job->rounds++;
 	for (unsigned i = 0; i < job->node->region_count; i++)
-		roami_heap_parts_settle(&job->node->segments[0].pool[i]);
+		roami_heap_parts_collect(&job->node->segments[0].pool[i]);
 	err = job_alone(job);
 	if (err == ROAM_OK)
 		roami_hang_start(&job->hang, job->node, &job->real);

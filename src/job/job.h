@@ -8,8 +8,9 @@
  * 	          synchronisation all nodes must allocate alike
  * 	together  several nodes, sealed
  *
- * The room keeps rules 2.1 (the seal), 2.2 (the end), 2.4 (the same blocks on all nodes until the
- * seal), 10.1 (deaths, in watch.c) and 10.5 (what is read by loads once nodes may have stopped
+ * The room keeps rules 1.10 (ROAM_SHARED, in shared.c), 2.1 (the seal), 2.2 (the end), 2.4 (the
+ * same blocks on all nodes until the seal), 2.5 (threads of teams, in team.c), 8.4 (one heap, in
+ * memory.c), 10.1 (deaths, in watch.c) and 10.5 (what is read by loads once nodes may have stopped
  * serving).
  */
 #ifndef ROAMI_JOB_H
@@ -66,7 +67,7 @@ struct roami_job {
 	char why[160];   /* a transport does not open; "": it has not said */
 	unsigned rounds; /* ended by roam_wait_for_end */
 	uint64_t alloc_hash; /* of the allocations up to CREATE */
-	int quiet[2];    /* the real stdout and stderr, meanwhile; -1: it is closed */
+	int outputs[2];  /* the real stdout and stderr, meanwhile; -1: it is closed */
 	bool silent;     /* they are other files meanwhile: */
 	int kept[2];     /* while undecided, what has gone to them */
 	struct roami_vec copies; /* struct roami_rerun_copy: of roam_distribute */
@@ -92,7 +93,7 @@ struct roami_job {
 	struct roami_watch *watch;
 	bool parting; /* nodes have ended; what is left of them goes later */
 	struct roami_raw *raw;   /* while pages return from other hosts, see collect.c */
-	struct roami_vec lone;   /* ranges of the app view that are not our segment, see single.c */
+	struct roami_vec single; /* ranges of the app view that are not our segment, see single.c */
 	struct roami_vec
 		blocks; /* struct roami_placement: before the seal the nodes are not known */
 	const struct roami_room *const *extensions; /* of its nodes */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "home/reach.h"
 #include "job/hang.h"
 #include "msg/msg.h"
@@ -24,9 +25,9 @@ unsigned roami_look_waiting(const struct roami_ctl *ctl)
 
 	for (unsigned i = 0; i < atomic_load(&ctl->seats); i++) {
 		uint32_t kind = atomic_load(&ctl->waits[i].kind);
+		uint32_t ends = kind == ROAMI_WAITS_TUPLE ? ROAMI_TUPLE_ENDS : ROAMI_WAITS_ENDS;
 
-		count += kind != 0 && (kind != ROAMI_WAITS_TUPLE ||
-				       (atomic_load(&ctl->waits[i].of) & ROAMI_TUPLE_ENDS) == 0);
+		count += kind != 0 && (atomic_load(&ctl->waits[i].of) & ends) == 0;
 	}
 	return count;
 }
@@ -87,15 +88,15 @@ static bool node_quiet(struct roami_hang *hang, uint64_t *sent_p, uint64_t *rece
 	return quiet;
 }
 
-/* Where the first thread is, if it runs; a thread that does is asked by our signal. */
-static void node_place(struct roami_probed *probed)
+/* Where a thread is; one that runs is asked by our signal. */
+static uintptr_t thread_pc(pid_t tid)
 {
 	char path[64], text[200];
 	uintptr_t pc = 0;
 	ssize_t bytes;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)getpid());
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
 	fd = roami_os_fd(open(path, O_RDONLY | O_CLOEXEC));
 	bytes = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
 	if (fd >= 0)
@@ -104,10 +105,41 @@ static void node_place(struct roami_probed *probed)
 	if (strncmp(text, "running", 7) != 0 && strrchr(text, ' ') != NULL)
 		sscanf(strrchr(text, ' '), " %lx", &pc);
 	else
-		pc = (uintptr_t)roami_hang_sample();
-	probed->place[0] = '\0';
-	if (pc != 0)
-		roami_os_place((const void *)pc, probed->place);
+		pc = (uintptr_t)roami_hang_sample(tid);
+	return pc;
+}
+
+/* Adds a place, unless it is there already. */
+static unsigned place_add(struct roami_probed *probed, unsigned count, uintptr_t pc)
+{
+	char *text = probed->places[count];
+	unsigned at = 0;
+
+	roami_os_place((const void *)pc, text);
+	while (strcmp(probed->places[at], text) != 0)
+		at++;
+	return at == count ? count + 1 : count;
+}
+
+/* Where the threads are that barriers count and that do not wait. */
+static void node_places(struct roami_hang *hang)
+{
+	struct roami_ctl *ctl = hang->node->self->ctl;
+	struct roami_probed *probed = &ctl->probed;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < atomic_load(&ctl->seats) && count < ROAMI_PLACES; i++) {
+		pid_t tid = atomic_load(&hang->real->seats.tids[i]);
+		uintptr_t pc = 0;
+
+		if (tid != 0 && threads_of(hang->node)->threads[i].registered &&
+		    atomic_load(&ctl->waits[i].kind) == 0)
+			pc = thread_pc(tid);
+		if (pc != 0)
+			count = place_add(probed, count, pc);
+	}
+	for (; count < ROAMI_PLACES; count++)
+		probed->places[count][0] = '\0';
 }
 
 /* Takes the far nodes that have asked; false: none has. */
@@ -134,8 +166,7 @@ void roami_look_answer(struct roami_hang *hang)
 	if (serial == hang->answered && !asked)
 		return;
 	hang->answered = serial;
-	if (roami_look_waiting(ctl) == 0)
-		node_place(&ctl->probed);
+	node_places(hang);
 	atomic_store(&ctl->probed.quiet, node_quiet(hang, &sent, &received));
 	atomic_store(&ctl->probed.sent, sent);
 	atomic_store(&ctl->probed.received, received);

@@ -40,11 +40,11 @@ static enum roam_err rerun_silence(struct roami_job *job)
 	for (unsigned i = 0; i < 2; i++) {
 		int real = STDOUT_FILENO + (int)i, sink;
 
-		job->quiet[i] = fcntl(real, F_DUPFD_CLOEXEC, 3);
-		if (job->quiet[i] < 0 && errno == EBADF)
+		job->outputs[i] = fcntl(real, F_DUPFD_CLOEXEC, 3);
+		if (job->outputs[i] < 0 && errno == EBADF)
 			continue; /* closed, and silent enough */
 		sink = rerun_sink(job, i);
-		if (sink < 0 || job->quiet[i] < 0 || dup2(sink, real) < 0) {
+		if (sink < 0 || job->outputs[i] < 0 || dup2(sink, real) < 0) {
 			fprintf(stderr, "roam: node %u cannot redirect its output: %s\n",
 				job->boot.me, strerror(errno));
 			return ROAM_ESYSTEM;
@@ -80,10 +80,10 @@ void roami_rerun_speak(struct roami_job *job, bool said)
 	for (unsigned i = 0; i < 2; i++) {
 		int real = STDOUT_FILENO + (int)i;
 
-		if (job->quiet[i] < 0)
+		if (job->outputs[i] < 0)
 			continue;
-		dup2(job->quiet[i], real);
-		close(job->quiet[i]);
+		dup2(job->outputs[i], real);
+		close(job->outputs[i]);
 		if (job->kept[i] != 0 && said)
 			rerun_say(real, job->kept[i]);
 		if (job->kept[i] != 0)
@@ -114,7 +114,7 @@ static enum roam_err rerun_drop(struct roami_job *job)
 	enum roam_err err;
 
 	roami_os_unmap(job->app, job->layout.heap_bytes);
-	roami_os_unmap(job->bases[0], job->layout.total);
+	roami_os_unmap_fd(job->bases[0], job->layout.total);
 	close(job->fds[0]);
 	job->bases[0] = NULL;
 	job->fds[0] = -1;
@@ -225,7 +225,7 @@ static enum roam_err rerun_all(struct roami_job *job, unsigned nodes, void (*fn)
 	if (fn == NULL)
 		rerun_over(job);
 	rerun_team(job, fn);
-	roami_team_call(job, fn, rerun_over);
+	roami_team_call(job, roami_team_function(job, 0, fn), rerun_over);
 	_exit(0); /* it does not come back */
 }
 
@@ -250,9 +250,9 @@ static enum roam_err rerun_create(struct roami_job *job, void (*fn)(void))
 	if (err != ROAM_OK)
 		return err;
 	job->created++;
-	/* The last process of this node; node 0 knows how many there are. */
+	/* The last process of this node.  Node 0 knows how many processes there are. */
 	if (job->boot.me != 0 && job->created == (job->boot.me + 1) * roami_team_threads(job))
-		return rerun_all(job, ROAMI_ASKED_UNKNOWN, roami_team_function(job, 0, fn));
+		return rerun_all(job, ROAMI_ASKED_UNKNOWN, fn);
 	return ROAM_OK;
 }
 
@@ -284,6 +284,8 @@ static enum roam_err rerun_sealed(struct roami_job *job)
 		fflush(NULL);
 		_exit(ROAMI_EXIT_TOLD);
 	}
+	if (roami_team_threads(job) > 1)
+		roami_statics_sealed(job);
 	err = rerun_all(job, nodes, NULL);
 	return err == ROAM_OK ? roami_team_start(job, NULL) : err;
 }
@@ -340,7 +342,7 @@ static enum roam_err undecided_create_all(struct roami_job *job, void (*fn)(void
 	return rerun_create_all(job, fn, nodes);
 }
 
-/* It is decided before it is sealed, and so before it ends. */
+/* No functions for the seal and the end: the program is decided before them. */
 const struct roami_main roami_main_undecided = {
 	.start = rerun_start,
 	.create = undecided_create,
@@ -349,7 +351,7 @@ const struct roami_main roami_main_undecided = {
 
 /* -------------------------------------------------------------------- main goes on everywhere */
 
-/* Its own memory, as a process that is launched finds it. */
+/* Gives the process memory of its own again, as it had when it was launched. */
 static enum roam_err rerun_start_anew(struct roami_job *job)
 {
 	enum roam_err err;
@@ -443,7 +445,7 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	if (job->me == 0)
 		return ROAM_OK;
 	rerun_store_all(job, past, fd);
-	roami_os_unmap(past, job->layout.total);
+	roami_os_unmap_fd(past, job->layout.total);
 	close(fd);
 	return ROAM_OK;
 }

@@ -45,7 +45,7 @@ void roami_job_failed(struct roami_node *node, const char *text)
 	/* One line: a second node leaves the first one time to print it, and to end the job. */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
-	else if (write(job->silent ? job->quiet[1] : STDERR_FILENO, line, (size_t)length) < 0)
+	else if (write(job->silent ? job->outputs[1] : STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
 	if (job->start->abort != NULL)
 		job->start->abort(job, layers_of(node)->lost);

@@ -15,7 +15,7 @@
 
 /* ------------------------------------------------------------------------------------ the notes */
 
-/* While the objects that are loaded are looked at. */
+/* A search through the loaded objects. */
 struct shared_search {
 	struct roami_shared *shared;
 	const char *object; /* the name of the one that is looked at; "" is the program's */
@@ -37,7 +37,7 @@ static enum roam_err shared_refuse(const char *object, const char *why)
 	return ROAM_EUNSUPPORTED;
 }
 
-/* A library that were unloaded would leave its place to other mappings. */
+/* Keeps a library loaded: other mappings would take the place of one that is unloaded. */
 static void *shared_stay(const char *object)
 {
 	if (object[0] == '\0')
@@ -64,7 +64,7 @@ static enum roam_err shared_add(struct roami_shared *shared, const char *object,
 	return ROAM_OK;
 }
 
-/* Two distances, each from where it stands: to the begin and to the end of the section. */
+/* A note has two distances, each from its own place: to the section's beginning and to its end. */
 static void shared_note(struct shared_search *search, uint8_t *words)
 {
 	int32_t begin, end;
@@ -118,7 +118,7 @@ static int shared_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 
 /* ----------------------------------------------------------------------------------- copies */
 
-/* What the program is linked to have copied from its libraries when it starts. */
+/* What the program has copied from its libraries when it starts (copy relocations). */
 struct shared_copies {
 	const uint8_t *base;
 	const Elf64_Rela *relocations;

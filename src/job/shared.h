@@ -1,9 +1,9 @@
 /*
- * ROAM_SHARED: statics of the program in the shared heap.  Their section, of which each object has
- * its own pages (roam.h says how), becomes a block of the heap when roam starts, and this block's
- * pages are mapped over it: so they have two addresses, that in the heap and the one that the
- * program was linked to use.  fault/alias.h keeps both under the protocol; all else knows of the
- * first only (rule 1.10).
+ * ROAM_SHARED: statics of the program in the shared heap.  They lie in a section that has whole
+ * pages in each program and library (roam.h).  When roam starts, the section becomes a block of the
+ * heap, whose pages are mapped over it: so these pages have two addresses, one in the heap and the
+ * one that the program was linked to use.  fault/alias.h keeps both under the protocol; no other
+ * code knows the second (rule 1.10).
  */
 #ifndef ROAMI_JOB_SHARED_H
 #define ROAMI_JOB_SHARED_H
@@ -24,25 +24,28 @@ struct roami_shared {
 };
 
 /*
- * Looks for sections of the program, and of the libraries that it has loaded, that are not known
- * yet.  Says what cannot be moved.
+ * Finds sections of the program, and of the libraries that it has loaded, that are not known yet.
+ * Reports on stderr what cannot be moved.
  */
 enum roam_err roami_shared_find(struct roami_job *job);
 
-/* Moves those that were found; the process is alone, and all processes do it alike. */
+/* Moves the sections that were found into the heap.  The process is alone; all do it alike. */
 enum roam_err roami_shared_move(struct roami_job *job);
 
-/* Maps over all that were moved the segment of a node, as the app view is. */
+/* Maps a node's segment over the sections that were moved, as over the app view. */
 enum roam_err roami_shared_map(struct roami_job *job, unsigned node);
 
-/* In a forked process, which has not inherited them: nothing else is mapped there meanwhile. */
+/* Reserves the sections' addresses in a forked process, which has not inherited the mappings. */
 void roami_shared_reserve(const struct roami_job *job);
 
-/* Keeps what they hold, while this node may still read its heap; then they are private again. */
+/*
+ * save: keeps the sections' bytes, while this node may still read its heap.  restore: makes the
+ * sections private memory again, with these bytes.
+ */
 void roami_shared_save(struct roami_job *job);
 void roami_shared_restore(struct roami_job *job);
 
-/* Where in the heap [at, at + bytes) is, if it is in such statics. */
+/* *offset_p: where in the heap [at, at + bytes) is; false: it is not in such statics. */
 bool roami_shared_offset(const struct roami_job *job, const void *at, size_t bytes,
 			 uint64_t *offset_p);
 

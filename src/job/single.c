@@ -18,7 +18,7 @@ struct single_range {
 
 bool roami_single_take(struct roami_job *job, uint64_t first, uint64_t end, int fd)
 {
-	struct single_range *range = roami_os_vec_grow(&job->lone, sizeof(*range), 1);
+	struct single_range *range = roami_os_vec_grow(&job->single, sizeof(*range), 1);
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
 
 	roami_assert(first < end && (first | end) % ROAMI_PAGE == 0);
@@ -31,7 +31,7 @@ bool roami_single_take(struct roami_job *job, uint64_t first, uint64_t end, int 
 	if (fd >= 0)
 		roami_os_dontdump(job->app + first, end - first);
 	*range = (struct single_range){first, end, fd < 0};
-	job->lone.count++;
+	job->single.count++;
 	return true;
 }
 
@@ -41,7 +41,7 @@ void roami_single_begin(struct roami_job *job)
 	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
 
 	roami_assert(job->life == ROAMI_JOB_ALONE);
-	if (job->lone.count > 0)
+	if (job->single.count > 0)
 		return;
 	while (at < high) {
 		off_t hole = lseek(job->fds[0], (off_t)(heap + at), SEEK_HOLE), data;
@@ -71,9 +71,9 @@ static void single_return(struct roami_job *job, const struct single_range *rang
 
 enum roam_err roami_single_end(struct roami_job *job)
 {
-	struct single_range *ranges = (void *)job->lone.items;
+	struct single_range *ranges = (void *)job->single.items;
 
-	for (size_t i = 0; i < job->lone.count; i++) {
+	for (size_t i = 0; i < job->single.count; i++) {
 		size_t bytes = ranges[i].end - ranges[i].first;
 		uint8_t *at = job->app + ranges[i].first;
 
@@ -84,6 +84,6 @@ enum roam_err roami_single_end(struct roami_job *job)
 		roami_os_dontfork(at, bytes);
 		roami_os_dontdump(at, bytes);
 	}
-	roami_os_vec_free(&job->lone, sizeof(*ranges));
+	roami_os_vec_free(&job->single, sizeof(*ranges));
 	return ROAM_OK;
 }

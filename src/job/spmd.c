@@ -81,7 +81,10 @@ static enum roam_err spmd_seal_locked(struct roami_job *job)
 	return err;
 }
 
-/* Processes that were created and are not all threads of the only node: that is said. */
+/*
+ * Seals the job.  Ends the program if the processes that it created cannot be threads of the only
+ * node: that is not an error of the call that synchronises.
+ */
 static enum roam_err spmd_seal(struct roami_job *job)
 {
 	unsigned nodes;
@@ -89,33 +92,36 @@ static enum roam_err spmd_seal(struct roami_job *job)
 	if (job->created == 1 || roami_team_nodes(job, job->created, &nodes) == ROAM_OK)
 		return spmd_seal_locked(job);
 	fflush(NULL);
-	_exit(ROAMI_EXIT_TOLD); /* a call that synchronises needs what cannot be */
+	_exit(ROAMI_EXIT_TOLD); /* the line was printed */
 }
 
 /*
- * A launcher's only node cannot become several, but its process several threads, which start with
- * the last of them; of several nodes all are there already.
+ * A launcher's only node cannot become several nodes, but it may have several threads, which start
+ * when the last of them is created.  In a job of several nodes all processes exist already.
  */
 static enum roam_err spmd_create(struct roami_job *job, void (*fn)(void))
 {
 	enum roam_err err;
 
+	if (roami_team_mate(job) != 0)
+		return roami_job_says_sealed();
 	if (job->boot.nodes > 1 || roami_team_threads(job) == 1 || roami_team_fixed(job))
 		return roami_job_says_spmd(job, job->boot.nodes > 1 ? 0 : 2);
 	err = roami_team_note(job, fn);
-	/* A sealed job, too, has to wait for the rest of them, or to say that they are too few. */
+	/* A sealed job, too, waits for the rest of them, or reports that they are too few. */
 	job->team.sealed = job->team.sealed || job->life == ROAMI_JOB_TOGETHER;
 	job->life = ROAMI_JOB_JOINED;
 	if (err != ROAM_OK || ++job->created < roami_team_threads(job))
 		return err;
 	if (job->team.sealed)
 		__atomic_store_n(&job->life, ROAMI_JOB_TOGETHER, __ATOMIC_RELEASE);
+	roami_statics_sealed(job);
 	err = spmd_seal_locked(job);
 	job->created = 1;
 	return err == ROAM_OK ? roami_team_start(job, NULL) : err;
 }
 
-/* The function of a node above 0 is over. */
+/* Called when the function of a node above 0 is over. */
 __attribute__((noreturn)) static void spmd_over(struct roami_job *job)
 {
 	roami_team_join(job);

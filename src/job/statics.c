@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "job/job.h"
 
@@ -54,15 +55,20 @@ void roami_statics_begin(struct roami_job *job)
 	statics->noted = false;
 }
 
+/* Whether it was written since statics_begin, on this node. */
+static bool statics_changed(const struct roami_statics *statics, const struct roami_static *one)
+{
+	return memcmp(statics->copy + (one->at - statics->image.data), one->at, one->bytes) != 0;
+}
+
 /* What the bytes are, and in the lowest bit whether they have changed. */
 static uint64_t statics_word(const struct roami_statics *statics, const struct roami_static *one)
 {
-	const uint8_t *before = statics->copy + (one->at - statics->image.data);
 	uint64_t hash = 14695981039346656037u;
 
 	for (size_t i = 0; i < one->bytes; i++)
 		hash = (hash ^ one->at[i]) * 1099511628211u;
-	return hash << 1 | (memcmp(before, one->at, one->bytes) != 0);
+	return hash << 1 | statics_changed(statics, one);
 }
 
 /* In the heap, where all nodes have the same. */
@@ -99,6 +105,29 @@ static uint64_t statics_writers(const struct roami_statics *statics, size_t inde
 		same = same && word >> 1 == first >> 1;
 	}
 	return same ? 0 : writers;
+}
+
+void roami_statics_sealed(struct roami_job *job)
+{
+	struct roami_statics *statics = &job->statics;
+	char users[300];
+
+	if (!statics_wanted(job) || statics->table == NULL || job->me != 0 || job->boot.me != 0)
+		return;
+	for (size_t i = 0; i < statics->image.count; i++) {
+		const struct roami_static *one = &statics->image.statics[i];
+
+		if (statics_shared(job, one) || !statics_changed(statics, one))
+			continue;
+		users[0] = '\0';
+		roami_image_users(&statics->image, one, users, sizeof(users));
+		fprintf(stderr,
+			"roam: statics: %s (%zu bytes) was written between CREATE and the first "
+			"synchronisation: with ROAM_THREADS all that CREATE makes have its last "
+			"value; used by %s\n",
+			one->name, one->bytes, users);
+		job->found = true;
+	}
 }
 
 static void statics_say(const struct roami_statics *statics, const struct roami_static *one,
@@ -140,4 +169,43 @@ size_t roami_statics_report(struct roami_job *job, unsigned nodes)
 	else
 		fprintf(stderr, "roam: statics: none found\n");
 	return found;
+}
+
+/* Whether a word of the variable is the address of shared memory, and was none at CREATE. */
+static bool statics_points(const struct roami_job *job, const struct roami_static *one)
+{
+	const uint8_t *before = job->statics.copy + (one->at - job->statics.image.data);
+	uintptr_t was, is;
+
+	for (size_t at = 0; at + sizeof(is) <= one->bytes; at += sizeof(is)) {
+		memcpy(&was, before + at, sizeof(was));
+		memcpy(&is, one->at + at, sizeof(is));
+		if (was != is && is - (uintptr_t)job->node->app < job->node->layout.heap_bytes)
+			return true;
+	}
+	return false;
+}
+
+void roami_statics_broken(struct roami_job *job, unsigned dead)
+{
+	const struct roami_statics *statics = &job->statics;
+
+	if (!statics_wanted(job) || statics->table == NULL || statics->noted)
+		return;
+	for (size_t i = 0; i < statics->image.count; i++) {
+		const struct roami_static *one = &statics->image.statics[i];
+		char users[300] = "", text[700];
+		int length;
+
+		if (statics_shared(job, one) || !statics_points(job, one))
+			continue;
+		roami_image_users(&statics->image, one, users, sizeof(users));
+		length = snprintf(text, sizeof(text),
+				  "roam: statics: %s (%zu bytes) was written after CREATE on node "
+				  "%u, and points to shared memory; node %u may lack that; used by "
+				  "%s\n",
+				  one->name, one->bytes, job->me, dead, users);
+		if (write(STDERR_FILENO, text, (size_t)length) < 0)
+			return;
+	}
 }

@@ -50,10 +50,22 @@ struct roami_statics {
 /* At CREATE, before a node is forked or takes its place. */
 void roami_statics_begin(struct roami_job *job);
 
+/*
+ * At the seal of nodes that were only noted at CREATE: says what node 0 has written since then,
+ * which processes forked at CREATE would not have seen.
+ */
+void roami_statics_sealed(struct roami_job *job);
+
 /* A node's function has returned.  Before the full barrier that ends the nodes. */
 void roami_statics_note(struct roami_job *job);
 
 /* Node 0, which has the heap again, after `nodes` nodes: says what was found; how much. */
 size_t roami_statics_report(struct roami_job *job, unsigned nodes);
+
+/*
+ * Another node has died.  Names the variables of this node that it has written since CREATE and
+ * that point to shared memory: the other one may have lacked the value.  A thread of the library.
+ */
+void roami_statics_broken(struct roami_job *job, unsigned dead);
 
 #endif

@@ -36,17 +36,21 @@ unsigned roami_team_node(const struct roami_job *job, unsigned process)
 enum roam_err roami_team_note(struct roami_job *job, void (*fn)(void))
 {
 	struct roami_vec *functions = &job->team.functions;
-	size_t count = functions->count == 0 ? 2 : 1; /* main stands there for itself */
+	size_t count = functions->count == 0 ? 2 : 1; /* the first one stands for main */
 	void (**at)(void) = roami_os_vec_grow(functions, sizeof(fn), count);
 
 	if (at == NULL)
 		return ROAM_ENOMEM;
+	if (functions->count == 0)
+		roami_statics_begin(job); /* until the seal */
 	at[0] = at[count - 1] = fn;
 	functions->count += count;
 	return ROAM_OK;
 }
 
-/* The most threads, as many as this domain has processors, that processes can be divided into. */
+/*
+ * The most threads of a node, up to the domain's processors, by which `processes` can be divided.
+ */
 static unsigned team_auto(unsigned processes)
 {
 	unsigned threads = roami_os_domain_cpus();
@@ -116,7 +120,7 @@ bool roami_team_fixed(const struct roami_job *job)
 
 /* -------------------------------------------------------------------------------------- threads */
 
-/* Also if it calls pthread_exit.  What it holds is given back as other threads give it. */
+/* Called when a thread's function returns or calls pthread_exit. */
 static void team_left(void *arg)
 {
 	struct roami_job *job = arg;
@@ -128,7 +132,7 @@ static void team_left(void *arg)
 	roami_changed(job->node, job->me);
 }
 
-/* The node's threads have processors of their own, from the mask that they all begin with. */
+/* Gives each of the node's threads a processor of its own, out of the mask that all begin with. */
 static void team_pin(const struct roami_job *job, unsigned number)
 {
 	roami_os_pin(team_place(job) * job->team.threads + number);
@@ -238,6 +242,19 @@ void roami_team_warn(const struct roami_job *job)
 			job->team.threads);
 }
 
+bool roami_team_ends(const struct roami_job *job, const char *call)
+{
+	unsigned mate = roami_team_mate(job);
+
+	if (mate == 0)
+		return true;
+	fprintf(stderr,
+		"roam: node %u: %s by process %u, a thread of that node: only the node's first "
+		"thread may, others return from their function\n",
+		job->me, call, roami_team_process(job, job->me) + mate);
+	return false;
+}
+
 static bool team_over(void *arg)
 {
 	struct roami_team *team = arg;
@@ -252,7 +269,7 @@ void roami_team_join(struct roami_job *job)
 	roami_os_vec_free(&team->functions, sizeof(void (*)(void)));
 	if (team->mates == NULL)
 		return;
-	/* Meanwhile it is none of those that could go on. */
+	/* Meanwhile this thread is not one of those that could go on. */
 	atomic_fetch_add(&job->real.helpers, 1);
 	roami_state_set(job->node, ROAMI_STATE_THREADS, UINT64_MAX, true);
 	roami_wait(job->node, team_over, team);

@@ -1,9 +1,10 @@
 /*
  * Nodes of several threads: with ROAM_THREADS=T the processes that CREATE makes are threads, T to a
- * node, and process p is thread p % T of node p / T.  Within a node memory is the hardware's.
+ * node, and process p is thread p % T of node p / T.  The hardware keeps the memory of a node's
+ * threads consistent.
  *
- * How many threads a node has is fixed from the seal to WAIT_FOR_END, whatever threads do
- * meanwhile: so a barrier of all is one of all on every node from its first instruction.
+ * The number of a node's threads is fixed from the seal to WAIT_FOR_END, whatever threads do
+ * meanwhile: so every node knows from its first instruction how many threads a barrier of all has.
  */
 #ifndef ROAMI_TEAM_H
 #define ROAMI_TEAM_H
@@ -26,51 +27,61 @@ struct roami_team {
 	bool sealed;  /* the job of one node was, before its last threads were created */
 };
 
-/* Another process is created, which will run fn: it is noted.  ROAM_ENOMEM. */
+/* Notes that another process is created, which will run fn.  ROAM_ENOMEM. */
 enum roam_err roami_team_note(struct roami_job *job, void (*fn)(void));
 
-/* The options are read, and what the launcher has told is known. */
+/* Called when the options and what the launcher has told are known. */
 void roami_team_begin(struct roami_job *job);
 
-/* The threads of a node; with ROAM_THREADS=auto where no launcher is, known from the seal on. */
+/*
+ * The number of a node's threads; under ROAM_THREADS=auto without a launcher, only from the seal
+ * on.
+ */
 unsigned roami_team_threads(const struct roami_job *job);
 
-/* How many nodes `processes` make; says so if they do not divide (ROAM_EINVAL). */
+/* How many nodes `processes` make; reports on stderr if they cannot be divided (ROAM_EINVAL). */
 enum roam_err roami_team_nodes(struct roami_job *job, unsigned processes, unsigned *nodes_p);
 
-/* The waiting policy of a node of which there are `here` on this host. */
+/* Chooses how threads wait, on a host with `here` nodes. */
 void roami_team_waits(struct roami_job *job, unsigned here);
 
-/* This process, which is a node from now on, runs where it is to run. */
+/* Binds this process, a node from now on, to the processors that it is to use. */
 void roami_team_bind(struct roami_job *job);
 
-/* What thread `number` of this node runs; fn: no function was added for its process. */
+/* The function of thread `number` of this node; fn if none was noted for its process. */
 void (*roami_team_function(const struct roami_job *job, unsigned number, void (*fn)(void)))(void);
 
 /*
- * This node, which is open, has its other threads; `fn`: what those run for which none was added.
- * Reports errors on stderr.
+ * Starts the other threads of this node, which is open; those for which no function was noted run
+ * fn.  Reports errors on stderr.
  */
 enum roam_err roami_team_start(struct roami_job *job, void (*fn)(void));
 
-/* Waits until they have ended.  The caller is the node's first thread, which makes none. */
+/* Waits until these threads have ended.  Called by the node's first thread. */
 void roami_team_join(struct roami_job *job);
 
 /*
- * Calls the function of this process's first thread, then `then`, which does not return; also if
- * the function ends by pthread_exit, as those of threads do.  `then` NULL: returns, and if the
- * function ends so, which would end main, too, the job ends with a line that says it.
+ * Calls the function of this process's first thread, then `then`, which does not return, also if
+ * the function ends by pthread_exit, as functions of threads may.  `then` NULL: returns when the
+ * function does; if the function calls pthread_exit, which would end main too, the job ends with a
+ * line that says so.
  */
 void roami_team_call(struct roami_job *job, void (*fn)(void), void (*then)(struct roami_job *job));
 
-/* Says so if a number of threads was asked for, and no process ever created. */
+/* Warns if a number of threads was asked for, and no process was ever created. */
 void roami_team_warn(const struct roami_job *job);
 
-/* Whether the node has them: then no other thread of the program is counted. */
+/* Whether the node's threads are fixed: then no other thread of the program is counted. */
 bool roami_team_fixed(const struct roami_job *job);
 
-/* The caller's number among its node's threads; 0: the first one, or none of them. */
+/* The caller's number among its node's threads; 0 also for a thread that is none of them. */
 unsigned roami_team_mate(const struct roami_job *job);
+
+/*
+ * Whether the caller may do what ends its node or job: not one of the team's other threads, which
+ * would wait for itself.  Else says so.
+ */
+bool roami_team_ends(const struct roami_job *job, const char *call);
 
 /* The first process of a node, and the node of a process. */
 unsigned roami_team_process(const struct roami_job *job, unsigned node);

@@ -66,6 +66,8 @@ void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
 		waits_tuple(ctls, nodes, group, text + used, bytes - used);
 		return;
 	}
+	if (group->kind == ROAMI_WAITS_ANSWER)
+		snprintf(text + used, bytes - used, "for a page or an answer of another node");
 	if (group->kind == 0 || group->kind > KINDS)
 		return;
 	roami_sync_name(group->id, waits_kinds[group->kind - 1], what);
@@ -73,10 +75,11 @@ void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
 		snprintf(text + used, bytes - used, "%s (%u of %u threads arrived)", what,
 			 waits_arrived(ctls, nodes, group->kind, group->id), group->of);
 	else
-		snprintf(text + used, bytes - used, "%s", what);
+		snprintf(text + used, bytes - used, "%s%s", what,
+			 (group->of & ROAMI_WAITS_ENDS) != 0 ? " until a time" : "");
 }
 
-/* Those of one node, behind `used` bytes; how many there are then. */
+/* Appends what one node's threads wait for behind `used` bytes; returns the new number of bytes. */
 static size_t waits_node(const struct roami_ctl *const *ctls, unsigned nodes, unsigned node,
 			 char *text, size_t bytes, size_t used)
 {

@@ -183,6 +183,7 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 	length = watch_line(watch, node, info, waits, text, sizeof(text));
 	if (write(STDERR, text, (size_t)length) < 0)
 		_exit(1);
+	roami_statics_broken(watch->job, node);
 	watch_abort(watch);
 	_exit(info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED
 		      ? 128 + status

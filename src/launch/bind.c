@@ -93,7 +93,7 @@ bool roami_bound_claim(struct roami_bound *bound, int fd, uint64_t at)
 			return true;
 		if (fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type == F_WRLCK)
 			return bound_twice(bound, (int)lock.l_pid);
-		/* Its holder has just ended, or looks whether it is claimed. */
+		/* The lock's holder has just ended, or checks whether it is claimed. */
 		if (!roami_bound_patient(bound))
 			return false;
 		usleep(CLAIM_US);

@@ -32,8 +32,8 @@ struct roami_bound {
 	void *state;       /* the binding's */
 	unsigned threads;  /* of this process that are the binding's, as far as that is known */
 	/*
-	 * Asked now and then while the others are waited for; false: it is in vain, `why` says so.
-	 * NULL: until `until`, of roami_os_now_ns, and no longer.
+	 * Called now and then while waiting for the others; false: waiting is in vain, and `why`
+	 * says why.  NULL: the wait ends at `until`, of roami_os_now_ns.
 	 */
 	bool (*look)(struct roami_bound *bound);
 	uint64_t until;
@@ -56,11 +56,11 @@ struct roami_binding {
 	bool (*gather)(struct roami_bound *bound, const void *mine, size_t bytes,
 		       struct roami_blob *all);
 	/*
-	 * The job is over, from any thread, before this process exits; NULL: a launcher that sees
-	 * it exit so ends the others by itself.
+	 * Ends the job, from any thread, before this process exits.  NULL: the launcher ends the
+	 * others when it sees this process exit.
 	 */
 	void (*abort)(struct roami_bound *bound);
-	/* In order, and with all others. */
+	/* Ends the binding in order, together with all other nodes. */
 	void (*close)(struct roami_bound *bound);
 };
 

@@ -104,7 +104,7 @@ static void hub_accept(struct roami_bound *bound, struct roami_hub *hub)
 		hub_drop(place);
 }
 
-/* What a peer says of itself fits this job and this round. */
+/* Whether what a peer says of itself fits this job and this round. */
 static bool hub_fits(const struct roami_bound *bound, const struct roami_hub *hub,
 		     const struct roami_hub_peer *peer)
 {

@@ -47,7 +47,7 @@ uint64_t roami_listener_due(struct roami_listener *listener);
 /* Closes and frees a connection, or NULL; NULL. */
 struct roami_wire *roami_listener_hang_up(struct roami_wire *wire);
 
-/* That roami_listener_reach takes at most. */
+/* The longest time that roami_listener_reach takes. */
 #define ROAMI_LISTENER_REACH_NS UINT64_C(4000000000)
 
 /* Connects to such a place at an IPv4 address (host byte order); `frame` is for what comes. */

@@ -219,7 +219,7 @@ static bool pmi1_put(struct roami_bound *bound, struct roami_pmi1 *pmi, const ui
 	return true;
 }
 
-/* One part of what a node has put; its first says how much there is. */
+/* Gets one part of what a node has put; the first part says how much there is. */
 static bool pmi1_get_part(struct roami_bound *bound, struct roami_pmi1 *pmi, unsigned node,
 			  struct roami_blob *blob, size_t at)
 {

@@ -129,7 +129,10 @@ static unsigned client_threads(void)
 	return links > 2 ? links - 2 : 0;
 }
 
-/* Its threads are to take none of our signals.  Where there was one before, the others are its. */
+/*
+ * Begins PMIx, whose threads must take none of our signals.  If this process had one thread before,
+ * all others are PMIx's.
+ */
 static pmix_status_t client_init(struct roami_bound *bound)
 {
 	struct client *client = bound->state;

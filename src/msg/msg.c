@@ -304,7 +304,7 @@ static struct roami_call *call_open(struct roami_node *node, const struct roami_
 	roami_contract(wanted->reply != NULL || wanted->reply_max == 0);
 	roami_spin_lock(node, &msg->call_lock);
 	call = call_find(node);
-	/* Its slot below a serial number whose top bit is set: 0 is no call. */
+	/* The id is the slot's number below a serial number whose top bit is set: 0 is no call. */
 	msg->call_serial = (msg->call_serial + 1) % ROAMI_CALL_SERIALS;
 	call->id = (uint32_t)(call - msg->calls) |
 		   (msg->call_serial | ROAMI_CALL_SERIALS) * ROAMI_CALLS_MAX;

@@ -34,9 +34,9 @@ struct roami_call {
 /* How answers bring pages, from this node to a peer and from the peer to this node. */
 struct roami_answers {
 	uint32_t left; /* one that stays in place: ROAMI_ANSWER_... */
-	uint32_t put;  /* one that `room` was filled for */
+	uint32_t put;  /* one that `buffer` was filled for */
 	/* Where the bytes are to be stored: in the asker's memory, or in `spare`. */
-	uint8_t *(*room)(struct roami_node *node, unsigned asker, uint32_t page, uint8_t *spare);
+	uint8_t *(*buffer)(struct roami_node *node, unsigned asker, uint32_t page, uint8_t *spare);
 };
 
 /*

@@ -69,7 +69,7 @@ void roami_os_mask_set(const struct roami_os_mask *mask)
 
 #define DOMAINS "/sys/devices/system/node"
 
-/* A list as "0-3,8"; what is malformed ends it. */
+/* Reads a list like "0-3,8" up to its end or its first malformed part. */
 static void list_read(const char *text, cpu_set_t *set)
 {
 	CPU_ZERO(set);
@@ -125,7 +125,10 @@ static unsigned domains_end(void)
 	return end;
 }
 
-/* The place-th of the domains that have CPUs of our mask, round and round; their number. */
+/*
+ * Finds the domain with CPUs of our mask whose number among these is `place`, modulo their number,
+ * which is returned.
+ */
 static unsigned domain_find(unsigned place, const cpu_set_t *mask, cpu_set_t *found)
 {
 	unsigned end = domains_end(), count = 0;

@@ -21,7 +21,7 @@ struct roami_fiber *roami_fiber_create(size_t stack_bytes, void (*fn)(void *arg)
 /* Goes on in `to`; returns when something switches to `from`, the running fiber. */
 void roami_fiber_switch(struct roami_fiber *from, struct roami_fiber *to);
 
-/* The same for the last time. */
+/* roami_fiber_switch for the last time: `from` has ended. */
 __attribute__((noreturn)) void roami_fiber_exit(struct roami_fiber *from, struct roami_fiber *to);
 
 /* Of a fiber that does not run, whether it ended or not.  NULL is ignored. */

@@ -84,7 +84,7 @@ void *roami_os_reserve_sparse(size_t bytes)
 
 void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset)
 {
-	size_t size = os_round(bytes);
+	size_t size = os_round(bytes), before;
 	uint8_t *room;
 	void *got;
 
@@ -113,7 +113,19 @@ void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset)
 		munmap(room, size + 66 * OS_PAGE);
 		return NULL;
 	}
+	/* What lies beyond the guard pages would not be found any more. */
+	before = (size_t)((uint8_t *)got - room) - OS_PAGE;
+	if (before > 0)
+		munmap(room, before);
+	if (before < 64 * OS_PAGE)
+		munmap((uint8_t *)got + size + OS_PAGE, 64 * OS_PAGE - before);
 	return got;
+}
+
+void roami_os_unmap_fd(void *at, size_t bytes)
+{
+	if (at != NULL)
+		munmap((uint8_t *)at - OS_PAGE, os_round(bytes) + 2 * OS_PAGE);
 }
 
 void roami_os_unmap(void *at, size_t bytes)

@@ -34,10 +34,14 @@ static inline void roami_os_pause(void)
 
 /* Private, zero, not counted until touched. */
 void *roami_os_reserve(size_t bytes);
-/* The same for what is huge and sparse: left out of core files, which would look as huge. */
+/*
+ * roami_os_reserve for huge sparse memory: it is left out of core files, which would look as huge.
+ */
 void *roami_os_reserve_sparse(size_t bytes);
 /* Shared, read/write; `at` NULL: anywhere, at a random distance between guard pages. */
 void *roami_os_map_fd(void *at, size_t bytes, int fd, uint64_t offset);
+/* Unmaps what that has mapped anywhere, with the guard pages; what lies at `at`, roami_os_unmap. */
+void roami_os_unmap_fd(void *at, size_t bytes);
 void roami_os_unmap(void *at, size_t bytes);
 /* Not inherited by children. */
 void roami_os_dontfork(void *at, size_t bytes);
@@ -50,9 +54,9 @@ void roami_os_forget(void *at, size_t bytes);
 /* Gives the memory of a shared file range back: a hole. */
 void roami_os_discard(void *at, size_t bytes);
 /*
- * Huge pages in a mapping of a memfd.  make: the range, whole huge pages, gets its memory in huge
- * ones, with the bytes that it had, as far as such are free; false: the kernel does not do that, or
- * not here.  round: down to a huge page's beginning.
+ * Huge pages in a mapping of a memfd.  roami_os_huge_make gives the range, which is whole huge
+ * pages, its memory in huge pages, as far as these are free, with the bytes that it had; false: the
+ * kernel cannot do that here.  roami_os_huge_round rounds down to the beginning of a huge page.
  */
 #define ROAMI_OS_HUGE ((size_t)2 << 20)
 bool roami_os_huge_make(void *at, size_t bytes);
@@ -123,14 +127,15 @@ void roami_os_mask_get(struct roami_os_mask *mask);
 void roami_os_mask_set(const struct roami_os_mask *mask);
 
 /*
- * NUMA domains that have CPUs of our mask: how many CPUs the first one has (all, if there are no
- * domains), and the calling thread's stay on those of the place-th.
+ * NUMA domains that have CPUs of our mask.  roami_os_domain_cpus: how many the first one has (all,
+ * if there are no domains).  roami_os_domain_take binds the calling thread to those of domain
+ * `place`, counted round and round.
  */
 unsigned roami_os_domain_cpus(void);
 void roami_os_domain_take(unsigned place);
 /* A thread that takes no signals; thread_p NULL: it is detached.  False with errno. */
 bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg);
-/* Signals of page faults, which the calling thread may have blocked. */
+/* Unblocks the signals of page faults in the calling thread. */
 void roami_os_faults_unblock(void);
 /* As roami_os_thread, but it calls nothing of the program: its stack is left out of core files. */
 bool roami_os_helper(pthread_t *thread_p, void *(*run)(void *), void *arg);

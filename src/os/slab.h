@@ -18,15 +18,15 @@ struct roami_slab {
 	uint8_t *bytes; /* the lowest; NULL: never used yet */
 };
 
-/* Those of one owner.  Zero bytes are none used yet. */
+/* The slabs of one owner.  All bytes are zero at first. */
 struct roami_slabs {
 	struct roami_slab slabs[ROAMI_SLABS_MAX];
 };
 
 /*
- * A free slab, number *hint_p if that one is, which then says which; waits while all are held.
- * NULL: no memory.  Async-signal-safe.  A forked child has copies of its parent's; those that
- * another thread held there are lost to it.
+ * Takes a free slab, number *hint_p if that one is free; *hint_p becomes its number.  Waits while
+ * all are held.  NULL: no memory.  Async-signal-safe.  A forked child has copies of its parent's
+ * slabs; slabs that another thread held there are lost to the child.
  */
 struct roami_slab *roami_slab_take(struct roami_slabs *slabs, uint32_t *hint_p);
 

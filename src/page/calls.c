@@ -32,16 +32,16 @@ uint8_t *roami_reply_buffer(struct roami_node *node, const struct roam_request *
 			    uint32_t page, uint8_t *spare)
 {
 	roami_assert(request->origin < node->nodes);
-	return msg_of(node)->answers[request->origin]->room(node, request->origin, page, spare);
+	return msg_of(node)->answers[request->origin]->buffer(node, request->origin, page, spare);
 }
 
 void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
-			const uint8_t *room, const struct roam_part *parts, unsigned count)
+			const uint8_t *buffer, const struct roam_part *parts, unsigned count)
 {
 	uint32_t answer = msg_of(node)->answers[request->origin]->put;
 
-	roami_assert(room != NULL);
-	reply_bringing(node, request, answer, room, parts, count);
+	roami_assert(buffer != NULL);
+	reply_bringing(node, request, answer, buffer, parts, count);
 	ROAMI_COUNT(node->stats, bytes_sent, answer == ROAMI_ANSWER_PAGE ? 0 : ROAMI_PAGE);
 }
 

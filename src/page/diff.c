@@ -40,6 +40,13 @@ ROAMI_RACY bool roami_diff_apply(uint8_t *dst, uint8_t *also, const uint8_t *in,
 	return roami_diff_apply_lines(dst, also, in, len);
 }
 
+ROAMI_RACY bool roami_diff_sound(const uint8_t *in, size_t len)
+{
+	struct roami_diff_lines lines;
+
+	return roami_diff_parse(&lines, in, len);
+}
+
 ROAMI_RACY size_t roami_diff_runs(const uint8_t *cur, const uint8_t *twin)
 {
 	bool before = false;

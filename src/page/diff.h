@@ -76,6 +76,9 @@ size_t roami_diff_runs(const uint8_t *cur, const uint8_t *twin);
 /* The portable `apply`, for callers that have no ops at hand. */
 bool roami_diff_apply(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len);
 
+/* Whether an encoded diff is that of something, and well formed: `apply` would store it. */
+bool roami_diff_sound(const uint8_t *in, size_t len);
+
 /* The rest is for the implementations only. */
 
 extern const struct roami_diff_ops roami_diff_scalar;

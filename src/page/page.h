@@ -99,7 +99,7 @@ static inline uint8_t *roami_twin_bytes(struct roami_node *node, uint32_t twin)
 #define roami_contract_owned(node, page) \
 	roami_contract(roami_page_pending(node, page) || roami_page_locked(node, page))
 
-/* Whether memory of the program's may fault: it is in the heap, or has a second address there. */
+/* Whether a touch of this memory may fault: it is in the heap, or has a second address there. */
 bool roami_page_faults(const struct roami_node *node, const void *memory);
 
 /*
@@ -110,7 +110,7 @@ void roami_page_dump(struct roami_node *node, uint32_t page);
 /* With ROAM_STATS, before the diff of a page is made: counts the runs of words that changed. */
 void roami_diff_count_runs(struct roami_node *node, uint32_t page);
 
-/* The pending page and its twin get what differs in `bytes`, the home's, from the twin. */
+/* Patches the pending page and its twin with what differs in `bytes`, the home's, from the twin. */
 void roami_page_follow(struct roami_node *node, uint32_t page, const uint8_t *bytes);
 
 /* Copies the pending page into a twin of the pool. */

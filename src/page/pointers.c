@@ -16,9 +16,9 @@
 #define LOOK_NS     1000000u /* between two looks at what is mapped */
 #define LINE_BYTES  160u
 #define WORD        sizeof(uint64_t)
-/* More in one piece is a table of the library's own, most likely. */
+/* A larger mapping is most likely a table of the library's own. */
 #define PIECE_MAX   (UINT64_C(1) << 30)
-/* Below, words are more often numbers; a block of glibc's malloc tells itself. */
+/* Smaller words are more often numbers; glibc's blocks can be told by their headers. */
 #define NUMBERS_END (UINT64_C(1) << 32)
 
 enum private_kind { PRIVATE_HEAP, PRIVATE_STACK, PRIVATE_OTHER };
@@ -45,7 +45,7 @@ static struct roami_pointers *pointers_of(const struct roami_node *node)
 
 /* ------------------------------------------------------------------------------ what is private */
 
-/* A number in hexadecimal digits; moves *at behind it. */
+/* Reads a number in hexadecimal digits, and moves *at behind it. */
 static uintptr_t hex_read(const char **at)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -82,7 +82,7 @@ static void range_read(struct roami_pointers *pointers, const char *line)
 	pointers->ranges[pointers->count++] = range;
 }
 
-/* Reads what is mapped now.  In handlers, too. */
+/* Reads what is mapped now.  Also called in handlers. */
 static void ranges_read(struct roami_pointers *pointers)
 {
 	int fd = roami_os_fd(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
@@ -125,7 +125,7 @@ static const struct private_range *range_find(const struct roami_pointers *point
 	return NULL;
 }
 
-/* Whether an object that is loaded there, a program or library, has a variable at *arg. */
+/* Whether a loaded object, a program or library, has a variable at *arg. */
 static int static_is(struct dl_phdr_info *info, size_t bytes, void *arg)
 {
 	const uintptr_t *value = arg;
@@ -157,8 +157,8 @@ static bool chunk_is(uintptr_t value, uintptr_t first, uintptr_t end)
 }
 
 /*
- * Whether a word points into private memory.  A few unlucky numbers do, too: so only words that are
- * aligned as pointers to objects are, and small ones must point to a block of malloc.
+ * Whether a word points into private memory.  So that few numbers look like pointers, a word must
+ * be aligned as pointers to objects are, and a small one must point to a block of malloc.
  */
 static bool is_private(struct roami_pointers *pointers, uintptr_t value)
 {
@@ -181,7 +181,7 @@ static bool is_private(struct roami_pointers *pointers, uintptr_t value)
 
 /* ------------------------------------------------------------------------------------- reports */
 
-/* Whether nothing was said of this block yet, or of a page outside of all blocks. */
+/* Whether this block, or this page outside of all blocks, has not been reported yet. */
 static bool pointers_new(struct roami_pointers *pointers, uint64_t block)
 {
 	uint32_t i = 0;

@@ -1,10 +1,11 @@
 /*
- * ROAM_CHECK=pointers: words that a node stores into shared memory and that point into its private
- * heap or a stack of it, which other nodes do not have.  Whatever is found in diffs, so under the
- * protocols that declare checks_races.  Names of blocks and code are those of page/race.h.
+ * ROAM_CHECK=pointers: finds words that a node stores into shared memory and that point into its
+ * private heap or one of its stacks, which other nodes do not have.  It looks at diffs, so it works
+ * under the protocols that declare checks_races.  Names of blocks and code are those of
+ * page/race.h.
  *
- * What is private the kernel tells: the heap, the stack, and other memory of the process alone
- * that is no file's, as of the last look, at most once a millisecond.
+ * The kernel's list of mappings says what is private: the heap, the stack, and other private memory
+ * that is not a file's.  The list is read at most once a millisecond.
  */
 #ifndef ROAMI_POINTERS_H
 #define ROAMI_POINTERS_H
@@ -15,8 +16,8 @@
 #include "base/node.h"
 
 /*
- * This node's encoded diff of a page, whose bytes have just been compared.  Under the page lock or
- * while the page is pending.  Async-signal-safe.
+ * Looks at this node's encoded diff of a page, whose bytes have just been compared.  Under the page
+ * lock or while the page is pending.  Async-signal-safe.
  */
 void roami_pointers_look_now(struct roami_node *node, uint32_t page, const uint8_t *diff,
 			     size_t bytes);

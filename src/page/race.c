@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/region.h"
 #include "fault/signals.h"
 #include "msg/msg.h"
 #include "os/os.h"
@@ -19,6 +20,8 @@
 #define INTERVAL_MASK  ((UINT64_C(1) << INTERVAL_BITS) - 1)
 
 _Static_assert(sizeof(struct roami_block) == ROAMI_BLOCK_BYTES, "as its message has it");
+
+enum { RACE_BLOCK, RACE_SHOWN }; /* messages */
 
 struct roami_blocks {
 	_Atomic uint32_t count;
@@ -206,8 +209,8 @@ void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, 
 	block_keep(node, &block);
 	for (unsigned i = 0; i < node->nodes && tell; i++)
 		if (i != node->me)
-			roami_msg_call(node, i, roami_type(node, ROAMI_ROOM_RACE, 0), &part, 1,
-				       NULL, 0);
+			roami_msg_call(node, i, roami_type(node, ROAMI_ROOM_RACE, RACE_BLOCK),
+				       &part, 1, NULL, 0);
 }
 
 static void block_handle(struct roami_node *node, const struct roam_request *request)
@@ -464,12 +467,19 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		roami_sharing_wrote(node, page, writer, whole, handed);
 }
 
+/* Whether the home shows its diffs to the page's keeper, as the other writers show theirs. */
+static bool race_is_shown(struct roami_node *node, uint32_t page)
+{
+	return roami_region_of(node, page)->protocol->homes == ROAM_HOMES_MOVING;
+}
+
 void roami_race_note_home(struct roami_node *node, uint32_t page)
 {
 	struct roami_page *entry = roami_page_entry(node, page);
 	uint8_t diff[ROAMI_DIFF_BYTES_MAX + 64];
 	struct roami_synced since = roami_race_since(node);
 	struct roami_vclock clock;
+	bool shown = race_is_shown(node, page);
 	size_t bytes;
 
 	roami_contract_pending(node, page);
@@ -481,14 +491,92 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 	roami_page_lock(node, page);
 	bytes = pages_of(node)->diff->encode(diff, roami_page_bytes(node, page),
 				   roami_twin_bytes(node, entry->twin), ROAMI_PAGE);
-	roami_race_note(node, page, node->me, &clock, &since, roami_race_place(node, page), diff,
-			bytes);
-	roami_pointers_look(node, page, diff, bytes);
+	if (!shown) {
+		roami_race_note(node, page, node->me, &clock, &since,
+				roami_race_place(node, page), diff, bytes);
+		roami_pointers_look(node, page, diff, bytes);
+	}
 	roami_page_unlock(node, page);
+	if (shown)
+		roami_diff_show(node, page, diff, bytes);
+}
+
+/* ------------------------------------------------------------------------------- diffs shown */
+
+/* What a shown diff begins with; its writer's clock and the diff follow. */
+struct race_shown {
+	uint32_t page;
+	uint32_t spare;
+	uint64_t place;
+	struct roami_synced since;
+};
+
+#define SHOWN_BYTES_MAX \
+	(sizeof(struct race_shown) + ROAMI_VCLOCK_BYTES_MAX + ROAMI_DIFF_BYTES_MAX + 64)
+
+/* The same for pages in a row, so that what is alike in a block is told once. */
+#define KEPT_PAGES 512u
+
+static unsigned race_keeper(const struct roami_node *node, uint32_t page)
+{
+	return page / KEPT_PAGES % node->nodes;
+}
+
+void roami_diff_show(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes)
+{
+	struct race_shown shown = {.page = page};
+	struct roami_vclock_wire wire;
+	struct roami_vclock clock;
+	struct roam_part parts[3] = {{&shown, sizeof(shown)}, {&wire, 0}, {diff, bytes}};
+	unsigned keeper = race_keeper(node, page);
+
+	roami_contract_pending(node, page);
+	if (!roami_race_checked(node) || !roami_region_of(node, page)->protocol->checks_races ||
+	    bytes == 0)
+		return;
+	roami_pointers_look(node, page, diff, bytes);
+	shown.place = roami_race_place(node, page);
+	shown.since = roami_race_since(node);
+	roami_race_clock(node, &clock);
+	if (keeper == node->me) {
+		roami_page_lock(node, page);
+		roami_race_note(node, page, node->me, &clock, &shown.since, shown.place, diff,
+				bytes);
+		roami_page_unlock(node, page);
+		return;
+	}
+	parts[1].bytes = roami_vclock_encode(&clock, NULL, node->nodes, &wire);
+	roami_msg_call(node, keeper, roami_type(node, ROAMI_ROOM_RACE, RACE_SHOWN), parts, 3, NULL,
+		       0);
+}
+
+static void shown_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct race_shown shown = {.page = UINT32_MAX};
+	const uint8_t *at = request->data, *end = at + request->bytes;
+	struct roami_vclock clock;
+	size_t clock_bytes = 0;
+
+	memset(&clock, 0, sizeof(clock));
+	if (request->bytes >= sizeof(shown)) {
+		memcpy(&shown, at, sizeof(shown));
+		at += sizeof(shown);
+		clock_bytes = roami_vclock_decode(&clock, node->nodes, at, (size_t)(end - at));
+		at += clock_bytes;
+	}
+	if (clock_bytes == 0 || !roami_race_checked(node) || shown.page >= node->layout.pages ||
+	    !roami_diff_sound(at, (size_t)(end - at)))
+		roami_node_fail(node, "node %u showed a malformed diff", request->from);
+	roami_page_lock(node, shown.page);
+	roami_race_note(node, shown.page, request->origin, &clock, &shown.since, shown.place, at,
+			(size_t)(end - at));
+	roami_page_unlock(node, shown.page);
+	roami_reply(node, request, NULL, 0);
 }
 
 static const struct roam_message race_messages[] = {
-	{"block", block_handle, ROAMI_BLOCK_BYTES},
+	[RACE_BLOCK] = {"block", block_handle, ROAMI_BLOCK_BYTES},
+	[RACE_SHOWN] = {"shown", shown_handle, SHOWN_BYTES_MAX},
 	{NULL, NULL, 0},
 };
 

@@ -1,8 +1,10 @@
 /*
- * ROAM_CHECK=race: diffs of one byte by two nodes in intervals that nothing orders.  The home of a
- * page keeps, per byte, the node that changed it last and the interval; a diff carries its writer's
- * clock.  Every diff then travels as a message, and homes make twins of their own pages too:
- * slower, and nothing else changes.  The other checks of diffs (ROAMI_CHECK_DIFFS) work beside it.
+ * ROAM_CHECK=race: diffs of one byte by two nodes in intervals that nothing orders.  One node
+ * keeps, per byte of a page, the node that changed it last and the interval.  That is the page's
+ * home, if all diffs go there by way of the core: they then travel as messages, with their
+ * writers' clocks.  A protocol that sends diffs itself shows them to the page's keeper
+ * (roami_diff_show).  Homes make twins of their own pages too: slower, and nothing else changes.
+ * The other checks of diffs (ROAMI_CHECK_DIFFS) work beside it.
  */
 #ifndef ROAMI_RACE_H
 #define ROAMI_RACE_H
@@ -83,7 +85,7 @@ uint64_t roami_race_place(struct roami_node *node, uint32_t page);
 
 /*
  * An encoded, checked diff of `writer`'s interval after `clock`, which began with `since`, reaches
- * this home; `place` as by roami_race_place, or 0.  Any thread.
+ * the page's home or keeper; `place` as by roami_race_place, or 0.  Any thread.
  */
 void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		     const struct roami_vclock *clock, const struct roami_synced *since,

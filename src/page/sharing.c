@@ -12,7 +12,7 @@
 
 #define REPORTS_MAX 20u
 #define TURNS       4u   /* of each node, before a page counts as shared by all */
-#define CHUNK       512u /* pages that are looked at, at the end, if any of them was used */
+#define CHUNK       512u /* pages, which the end looks at if any of them was used */
 
 /* The diffs of a page at its home.  Under the page lock. */
 struct sharing_page {
@@ -108,8 +108,8 @@ void roami_sharing_fetched_now(struct roami_node *node, uint32_t page)
 /* ------------------------------------------------------------------------------ shared by all */
 
 /*
- * A page that all nodes write again and again, although each writes bytes of its own: a handful of
- * diffs may take bytes over from the node that stored their first values.
+ * Reports a page that all nodes write again and again, although each writes its own bytes.  A few
+ * diffs may change bytes of the node that stored their first values.
  */
 static void sharing_note(struct roami_node *node, uint32_t page, unsigned writer, bool handed)
 {

@@ -1,7 +1,7 @@
 /*
- * ROAM_CHECK=sharing: which pages several nodes write, each its own bytes; and, with ROAM_SHARING,
- * for every page that was used which nodes wrote which of its bytes, and how often each of them
- * faulted on it and fetched it, in files for `roam doctor --sharing`.  Of pages under protocols
+ * ROAM_CHECK=sharing: finds pages that several nodes write, each its own bytes.  With ROAM_SHARING
+ * each node also writes a file for `roam doctor --sharing`: which nodes wrote which bytes of each
+ * page, and how often the node faulted on the page and fetched it.  Only for pages under protocols
  * that declare checks_races, whose homes see all diffs.
  */
 #ifndef ROAMI_SHARING_H
@@ -13,7 +13,7 @@
 
 #include "base/node.h"
 
-/* A thread of this node has faulted on the page, which it has fetched.  Async-signal-safe. */
+/* Count a fault of this node's on the page, and a fetch.  Async-signal-safe. */
 void roami_sharing_fault_now(struct roami_node *node, uint32_t page, bool write);
 void roami_sharing_fetched_now(struct roami_node *node, uint32_t page);
 
@@ -35,13 +35,13 @@ static inline void roami_sharing_fetched(struct roami_node *node, uint32_t page)
 }
 
 /*
- * A checked diff has reached this home; `handed`: it has bytes that another node had written.
- * Under the page lock.
+ * Notes a checked diff that has reached this home; `handed`: it changes bytes that another node had
+ * written.  Under the page lock.
  */
 void roami_sharing_wrote(struct roami_node *node, uint32_t page, unsigned writer,
 			 const uint8_t *diff, bool handed);
 
-/* All nodes have met at the end: writes this node's file, if one was asked for. */
+/* Called when all nodes have met at the end: writes this node's file, if one was asked for. */
 void roami_sharing_end(struct roami_node *node);
 
 #endif

@@ -73,10 +73,10 @@ void roami_staging_end(struct roami_node *node, struct roami_staging *staging)
 }
 
 void roami_staging_add(struct roami_node *node, struct roami_staging *staging, uint32_t page,
-		       unsigned slot, const uint8_t *room, bool open)
+		       unsigned slot, const uint8_t *buffer, bool open)
 {
-	roami_contract(room != NULL && slot < ROAMI_STAGING_SLOTS);
-	if (room == roami_page_bytes(node, page))
+	roami_contract(buffer != NULL && slot < ROAMI_STAGING_SLOTS);
+	if (buffer == roami_page_bytes(node, page))
 		return;
 	if (staging->count > 0 &&
 	    (staging->count == STAGING_RUN || page != staging->first + staging->count ||

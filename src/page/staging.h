@@ -29,15 +29,15 @@ struct roami_staging {
 uint8_t *roami_staging_buffer(struct roami_node *node, uint32_t page, unsigned slot);
 
 /*
- * A page has arrived in `room`, which roami_staging_buffer returned for it; it is in place at the
+ * A page has arrived in `buffer`, which roami_staging_buffer returned for it; it is in place at the
  * latest when the staging ends.  `open`: no other thread can read the page before it may be seen,
  * so it may be opened at once.
  */
 void roami_staging_add(struct roami_node *node, struct roami_staging *staging, uint32_t page,
-		       unsigned slot, const uint8_t *room, bool open);
+		       unsigned slot, const uint8_t *buffer, bool open);
 void roami_staging_end(struct roami_node *node, struct roami_staging *staging);
 
-/* Room of the calling thread's for ROAMI_STAGING_SLOTS pages that go nowhere by themselves. */
+/* The calling thread's memory for ROAMI_STAGING_SLOTS pages that were fetched aside. */
 uint8_t *roami_staging_aside(struct roami_node *node);
 
 #endif

@@ -64,8 +64,8 @@ bool roami_diff_patch(struct roami_node *node, uint32_t page, const uint8_t *dif
 }
 
 /*
- * By the bytes in which the page differs from the twin now: those that this node's threads have
- * written since stay, and are still this node's changes.
+ * Bytes in which the page differs from the twin now stay: threads of this node have written them
+ * since, and they are still this node's changes.
  */
 void roami_page_follow(struct roami_node *node, uint32_t page, const uint8_t *bytes)
 {

@@ -123,8 +123,8 @@ enum roam_err roami_past_make(struct roami_past *past, const struct roami_bind *
 enum roam_err roami_past_register(struct roami_past *past, const struct roam_ps_function *function);
 
 /*
- * A record of a paged element's is lent to a node; and comes back, for what it was lent for. false:
- * that node has none such.
+ * lend: notes that a record of a paged element is lent to a node.  return: notes that it comes
+ * back; false: that node has no such record.
  */
 void roami_past_lend(struct roami_past *past, struct roami_element *element,
 		     const struct roami_lent *lent);
@@ -147,7 +147,7 @@ bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *t
 bool roami_past_bring(struct roami_past *past, struct roami_op *op, const void *tuple,
 		      size_t bytes);
 
-/* Whether what was observed is compressed; and puts its op->bytes bytes at `tuple`. */
+/* packs: whether the observed tuple is compressed.  give: puts its op->bytes bytes at `tuple`. */
 bool roami_past_packs(struct roami_past *past, const struct roami_op *op);
 void roami_past_give(struct roami_past *past, const struct roami_op *op, void *tuple);
 

@@ -105,8 +105,8 @@ static struct roami_name *name_find(struct roami_past *past, const char *name, s
 }
 
 /*
- * Its element was not made.  The last name of all is forgotten, if no other node can have been
- * told where its element is to live.
+ * The name's element was not made.  Forgets the name if it is the last one, and no other node can
+ * have been told where its element is to live.
  */
 static void name_forget(struct roami_past *past, struct roami_name *entry)
 {

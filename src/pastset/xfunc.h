@@ -30,7 +30,7 @@ static inline bool roami_function_matches(const struct roami_function *function)
 	return function->match || function->user.match != NULL;
 }
 
-/* Those that are there from the start; the last has no name. */
+/* The built-in functions; the last has no name. */
 extern const struct roami_function roami_functions[];
 
 /*

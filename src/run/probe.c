@@ -24,7 +24,7 @@ struct probe_told {
 	uint64_t sent;
 	uint64_t received;
 	uint64_t turns;
-	char place[ROAMI_PLACE_BYTES];
+	char places[ROAMI_PLACES][ROAMI_PLACE_BYTES];
 };
 
 _Static_assert(sizeof(struct probe_told) + ROAMI_WAIT_GROUPS * sizeof(struct roami_wait_group) <=
@@ -143,7 +143,7 @@ void roami_probe_tell(struct roami_node *node, unsigned to, uint32_t token)
 	for (unsigned i = 0; i < count; i++)
 		said += groups[i].threads;
 	told.quiet = told.quiet != 0 && said == waiting;
-	memcpy(told.place, ctl->probed.place, sizeof(told.place));
+	memcpy(told.places, ctl->probed.places, sizeof(told.places));
 	parts[1].bytes = count * sizeof(groups[0]);
 	probe_send(node, to, PROBE_TELL, parts, 2);
 }
@@ -191,8 +191,9 @@ static void probe_take(struct roami_ctl *far, const struct probe_told *told)
 	atomic_store(&far->probed.sent, told->sent);
 	atomic_store(&far->probed.received, told->received);
 	atomic_store(&far->probed.turns, told->turns);
-	memcpy(far->probed.place, told->place, sizeof(far->probed.place));
-	far->probed.place[sizeof(far->probed.place) - 1] = '\0';
+	memcpy(far->probed.places, told->places, sizeof(far->probed.places));
+	for (unsigned i = 0; i < ROAMI_PLACES; i++)
+		far->probed.places[i][ROAMI_PLACE_BYTES - 1] = '\0';
 	atomic_store(&far->probe, told->token);
 }
 

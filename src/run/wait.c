@@ -1,5 +1,6 @@
 #include "run/wait.h"
 #include "base/layers.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -67,7 +68,7 @@ struct real_stay {
 	unsigned begun; /* waits under way, one within the other */
 	bool awake;     /* it counts as polling */
 	bool owes;      /* it does not, and has sent something: its timers are uncovered */
-	uint64_t until; /* its condition may hold then though nothing changes; 0: no */
+	uint64_t until; /* its condition may hold then without a change; 0: no */
 };
 
 static __thread struct real_stay real_stay; /* the calling thread's */
@@ -197,11 +198,30 @@ static void wait_probed(struct roami_node *node, bool (*condition)(void *arg), v
 		atomic_store(&waiting->seen, probe);
 }
 
+/*
+ * A thread sleeps in no wait that a hang could be made of: reports show it.  It has not begun a
+ * wait each time that it sleeps.
+ */
+static bool wait_shown(struct roami_node *node)
+{
+	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node)];
+	bool show = atomic_load_explicit(&waiting->kind, memory_order_relaxed) == 0 &&
+		    roami_thread_self(node)->registered;
+
+	if (show) {
+		atomic_store_explicit(&waiting->id, 0, memory_order_relaxed);
+		atomic_store_explicit(&waiting->of, ROAMI_WAITS_ENDS, memory_order_relaxed);
+		atomic_store_explicit(&waiting->kind, ROAMI_WAITS_ANSWER, memory_order_release);
+	}
+	return show;
+}
+
 static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->app);
 	struct real_stay stay = real_stay;
+	bool shown = wait_shown(node);
 
 	wait_probed(node, condition, arg);
 	/* A signal handler of the program may have waits of its own. */
@@ -217,6 +237,8 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
 	atomic_fetch_sub(&bell->app_asleep, 1);
 	real_stay = stay;
+	if (shown)
+		roami_node_waits_no_more(node);
 }
 
 /* No longer counts as polling; false: messages arrived before, which this thread must handle. */
@@ -411,8 +433,8 @@ static unsigned real_threads(const struct roami_real *real)
 }
 
 /*
- * One look for each wait: only this thread could start another, and it waits.  Helpers count
- * themselves late and leave early.
+ * Whether this is the program's only thread; found out once for each wait, as only this thread
+ * could start another one.  Helpers are counted late and leave the count early.
  */
 static bool real_alone(struct roami_node *node)
 {

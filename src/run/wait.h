@@ -101,19 +101,22 @@ static inline bool roami_net(const struct roami_node *node)
 }
 
 /*
- * An application thread sleeps, until the time `until` at most (0: none); the bell's futex had
- * `value` before the condition was looked at.
+ * An application thread sleeps, at most until the time `until` (0: no limit); `value`: the bell's
+ * futex before the condition was checked.
  */
 void roami_net_sleep(struct roami_node *node, uint32_t value, uint64_t until,
 		     bool (*condition)(void *arg), void *arg);
 
-/* An application thread begins to wait: it handles arriving messages. */
+/* An application thread begins to wait: from now on it handles arriving messages. */
 void roami_net_enter(struct roami_node *node);
 
 /* An application thread ends its wait: makes sure that another thread handles messages. */
 void roami_net_leave(struct roami_node *node);
 
-/* A message for `peer` was kept or sent.  Whether the timers that it began must be looked after. */
+/*
+ * A message for `peer` was kept or sent.  Returns whether a thread must see to the timers that it
+ * began.
+ */
 bool roami_net_ring(struct roami_node *node, unsigned peer);
 
 /* Perhaps no thread polls: the service thread must wake for the timers, and see datagrams. */
@@ -128,7 +131,10 @@ void roami_net_service_stop(struct roami_node *node);
 /* How long a sleep may last, as delayed messages wake no thread.  0: for ever. */
 uint64_t roami_sleep_ns(struct roami_node *node);
 
-/* That of a thread of the application whose condition may hold at the time `until`; 0: no. */
+/*
+ * The longest sleep of an application thread whose condition may hold at the time `until`; 0: at no
+ * particular time.
+ */
 uint64_t roami_app_sleep_ns(struct roami_node *node, uint64_t until);
 
 #endif

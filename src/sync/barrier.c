@@ -369,8 +369,7 @@ static void barrier_bounds(struct roami_node *node, struct roami_barrier *barrie
 		barrier->expected = threads;
 	}
 	if (barrier->expected != threads)
-		roami_node_fail(node, "barrier %#llx is used for %u threads and for %u",
-				(unsigned long long)barrier->id, barrier->expected, threads);
+		roami_barrier_differs(node, barrier->id, barrier->expected, threads);
 	roami_vclock_min(&barrier->floor, floor, node->nodes);
 	roami_vclock_merge(&barrier->merged, seen, node->nodes);
 	barrier->here[from] = true;
@@ -604,10 +603,10 @@ void roami_barrier_forget(struct roami_node *node, void *item)
 	memset(barrier->here, 0, sizeof(barrier->here));
 	memset(barrier->by_leg, 0, sizeof(barrier->by_leg));
 	roami_os_vec_free(&barrier->waiting, sizeof(struct barrier_waiter));
-	if (node->me == 0 && barrier->meeting != NULL) {
-		roami_spin_lock(node, &barrier->meeting->spin);
-		barrier->meeting->arrived = 0;
-		roami_spin_unlock(&barrier->meeting->spin);
+	if (node->me == 0 && barrier->record != NULL) {
+		roami_spin_lock(node, &barrier->record->spin);
+		barrier->record->arrived = 0;
+		roami_spin_unlock(&barrier->record->spin);
 	}
 	roami_spin_unlock(&barrier->spin);
 }
@@ -621,7 +620,7 @@ static void barrier_handle_depart(struct roami_node *node, const struct roam_req
 	roami_contract(roami_msg_polling(node));
 	leg_read(node, request->from, request->data, request->bytes, &leg);
 	barrier = roami_barrier_make(node, leg.head.id);
-	/* This node's only thread waits for the departure, or all of its team do. */
+	/* This node's only thread, or its team, waits for the departure. */
 	roami_log_clock(node, &applied);
 	depart_read(node, &leg, &applied);
 	roami_spin_lock(node, &barrier->spin);

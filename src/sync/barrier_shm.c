@@ -13,7 +13,7 @@
 
 struct meet {
 	struct roami_node *node;
-	struct roami_barrier_record *meeting;
+	struct roami_barrier_record *record;
 	struct roami_departure *departure;
 	uint64_t episode; /* that this thread takes part in */
 	uint32_t ended;   /* nodes that have come to the end, when last looked at */
@@ -21,10 +21,10 @@ struct meet {
 
 static void shm_begin(struct meet *meet, struct roami_node *node, struct roami_barrier *barrier)
 {
-	roami_assert(barrier->meeting != NULL);
+	roami_assert(barrier->record != NULL);
 	meet->node = node;
-	meet->meeting = barrier->meeting;
-	meet->departure = (void *)((uint8_t *)barrier->meeting +
+	meet->record = barrier->record;
+	meet->departure = (void *)((uint8_t *)barrier->record +
 				   roami_barrier_record_bytes(node->nodes));
 	meet->ended = 0;
 }
@@ -39,27 +39,26 @@ static void shm_begin(struct meet *meet, struct roami_node *node, struct roami_b
 static void shm_bounds(struct meet *meet, unsigned threads, const struct roami_vclock *seen,
 		       const struct roami_vclock *applied)
 {
-	struct roami_barrier_record *meeting = meet->meeting;
+	struct roami_barrier_record *record = meet->record;
 	unsigned nodes = meet->node->nodes;
-	uint64_t *floor = meeting->clocks + nodes;
+	uint64_t *floor = record->clocks + nodes;
 
-	roami_contract(roami_spin_held(&meeting->spin));
-	if (meeting->arrived == 0) {
-		meeting->expected = threads;
-		meeting->here = 0;
+	roami_contract(roami_spin_held(&record->spin));
+	if (record->arrived == 0) {
+		record->expected = threads;
+		record->here = 0;
 		memcpy(floor, applied->at, nodes * sizeof(floor[0]));
 	}
-	if (meeting->expected != threads)
-		roami_node_fail(meet->node, "barrier %#llx is used for %u threads and for %u",
-				(unsigned long long)atomic_load(&meeting->id), meeting->expected,
-				threads);
+	if (record->expected != threads)
+		roami_barrier_differs(meet->node, atomic_load(&record->id), record->expected,
+				      threads);
 	for (unsigned i = 0; i < nodes; i++) {
-		if (meeting->clocks[i] < seen->at[i])
-			meeting->clocks[i] = seen->at[i];
+		if (record->clocks[i] < seen->at[i])
+			record->clocks[i] = seen->at[i];
 		if (floor[i] > applied->at[i])
 			floor[i] = applied->at[i];
 	}
-	meeting->here |= roami_nodeset_bit(meet->node->me);
+	record->here |= roami_nodeset_bit(meet->node->me);
 	roami_step(meet->node);
 }
 
@@ -70,42 +69,42 @@ static void shm_bounds(struct meet *meet, unsigned threads, const struct roami_v
  */
 static void shm_end(struct meet *meet)
 {
-	struct roami_barrier_record *meeting = meet->meeting;
+	struct roami_barrier_record *record = meet->record;
 	unsigned nodes = meet->node->nodes;
-	bool all = meeting->here == roami_nodeset_first(nodes).bits;
+	bool all = record->here == roami_nodeset_first(nodes).bits;
 	_Atomic uint64_t *to = meet->departure->clocks + (meet->episode % 2) * 2 * nodes;
 
-	roami_contract(roami_spin_held(&meeting->spin));
-	roami_contract(meeting->arrived == meeting->expected);
+	roami_contract(roami_spin_held(&record->spin));
+	roami_contract(record->arrived == record->expected);
 	for (unsigned i = 0; i < nodes; i++) {
-		atomic_store_explicit(&to[i], meeting->clocks[i], memory_order_relaxed);
-		atomic_store_explicit(&to[nodes + i], all ? meeting->clocks[nodes + i] : 0,
+		atomic_store_explicit(&to[i], record->clocks[i], memory_order_relaxed);
+		atomic_store_explicit(&to[nodes + i], all ? record->clocks[nodes + i] : 0,
 				      memory_order_relaxed);
 		roami_step(meet->node);
 	}
-	meeting->arrived = 0;
+	record->arrived = 0;
 	atomic_store_explicit(&meet->departure->episode, meet->episode + 1, memory_order_release);
 }
 
 /* `comers` of the barrier's threads are here: the caller, or all of its team. */
 static void shm_arrive(struct meet *meet, unsigned threads, unsigned comers)
 {
-	struct roami_barrier_record *meeting = meet->meeting;
+	struct roami_barrier_record *record = meet->record;
 	struct roami_node *node = meet->node;
 	struct roami_vclock seen, applied;
 	uint64_t here = 0;
 
 	roami_log_clocks(node, &seen, &applied);
-	roami_spin_lock(node, &meeting->spin);
+	roami_spin_lock(node, &record->spin);
 	meet->episode = atomic_load_explicit(&meet->departure->episode, memory_order_relaxed);
 	shm_bounds(meet, threads, &seen, &applied);
-	roami_contract(meeting->arrived < meeting->expected);
-	meeting->arrived += comers;
-	if (meeting->arrived == meeting->expected) {
-		here = meeting->here;
+	roami_contract(record->arrived < record->expected);
+	record->arrived += comers;
+	if (record->arrived == record->expected) {
+		here = record->here;
 		shm_end(meet);
 	}
-	roami_spin_unlock(&meeting->spin);
+	roami_spin_unlock(&record->spin);
 	for (unsigned peer = 0; here != 0 && peer < node->nodes; peer++)
 		if ((here >> peer & 1) != 0)
 			roami_changed(node, peer);
@@ -138,7 +137,7 @@ static void shm_hopeless(struct meet *meet, unsigned threads)
 
 	/* A node that left the barrier before it ended is not missing. */
 	if (gone != ROAM_NOBODY && !shm_over(meet))
-		roami_barrier_fail(meet->node, atomic_load(&meet->meeting->id), gone);
+		roami_barrier_fail(meet->node, atomic_load(&meet->record->id), gone);
 }
 
 static void shm_await(struct meet *meet, unsigned threads)

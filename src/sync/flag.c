@@ -1,6 +1,7 @@
 /*
  * Latched flags (PAUSE): setting is a release with everything the setter knows, under ScC with its
- * own writes; waiting is an acquire.  State at the flag's home.
+ * own writes; waiting is an acquire.  State at the flag's home, whose own threads use it without a
+ * message.
  */
 #include <string.h>
 
@@ -28,6 +29,80 @@ static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
 	return roami_table_make(node, &sync_of(node)->flags, id);
 }
 
+/* ---------------------------------------------------------------------------------- at its home */
+
+/* The flag is set by who knows `clock`: those that wait go on, those of this node by `sets`. */
+static void latch_set(struct roami_node *node, struct roami_flag *flag,
+		      const struct roami_vclock *clock)
+{
+	struct flag_waiter *waiters;
+
+	roami_spin_lock(node, &flag->spin);
+	flag->set = true;
+	roami_vclock_merge(&flag->clock, clock, node->nodes);
+	waiters = (void *)flag->waiters.items;
+	for (size_t i = 0; i < flag->waiters.count; i++)
+		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, &flag->clock, NULL,
+				0);
+	roami_os_vec_free(&flag->waiters, sizeof(*waiters));
+	atomic_fetch_add(&flag->sets, 1);
+	roami_spin_unlock(&flag->spin);
+	roami_changed(node, node->me);
+}
+
+static void latch_clear(struct roami_node *node, struct roami_flag *flag)
+{
+	roami_spin_lock(node, &flag->spin);
+	flag->set = false;
+	roami_spin_unlock(&flag->spin);
+}
+
+struct latch_wait {
+	struct roami_flag *flag;
+	uint32_t sets; /* so often it had been set */
+};
+
+static bool latch_was_set(void *arg)
+{
+	const struct latch_wait *wait = arg;
+
+	return atomic_load(&wait->flag->sets) != wait->sets;
+}
+
+/*
+ * Returns once the flag is set, or was set since this was called, even if it is cleared again.
+ * This node has seen all that its setters had.
+ */
+static void latch_wait(struct roami_node *node, struct roami_flag *flag)
+{
+	struct latch_wait wait = {flag, 0};
+	bool set;
+
+	roami_spin_lock(node, &flag->spin);
+	set = flag->set;
+	wait.sets = atomic_load(&flag->sets);
+	roami_spin_unlock(&flag->spin);
+	if (!set)
+		roami_wait(node, latch_was_set, &wait);
+}
+
+/* --------------------------------------------------------------------------------------- calls */
+
+/* Sets the flag at its home, which passes on to other nodes what is beyond all nodes' floor. */
+static void flag_set_far(struct roami_node *node, unsigned home, uint64_t id,
+			 const struct roami_vclock *passed_on)
+{
+	struct roami_vclock known, floor;
+	struct roami_vclock_wire wire;
+	struct roam_part parts[2] = {{&id, sizeof(id)}, {&wire, 0}};
+
+	roami_log_known(node, home, &known);
+	roami_log_ahead(node, home, &known, passed_on, false);
+	roami_log_floor(node, &floor);
+	parts[1].bytes = roami_vclock_encode_beyond(passed_on, &floor, node->nodes, &wire);
+	roami_msg_call(node, home, flag_type(node, FLAG_SET), parts, 2, NULL, 0);
+}
+
 /*
  * Returns when the flag is set at its home: a thread that learns of that otherwise than by waiting
  * for it, by a barrier for example, may clear it for the next round.
@@ -35,21 +110,18 @@ static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
 enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 {
 	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id, false};
+	struct roami_flag *flag = flag_make(node, id);
 	unsigned home = roami_sync_home(node, id);
-	struct roami_vclock known, passed_on, floor;
-	struct roami_vclock_wire wire;
-	struct roam_part parts[2] = {{&id, sizeof(id)}, {&wire, 0}};
+	struct roami_vclock passed_on;
 
 	ROAMI_COUNT(node->stats, flags, 1);
-	roami_object_tell(node, id, &flag_make(node, id)->told);
+	roami_object_tell(node, id, &flag->told);
 	roami_release(node, &sync);
-	roami_log_known(node, home, &known);
 	roami_log_passed_on(node, &passed_on);
-	roami_log_ahead(node, home, &known, &passed_on, false);
-	/* The home passes it on to other nodes, which have applied at least the floor. */
-	roami_log_floor(node, &floor);
-	parts[1].bytes = roami_vclock_encode_beyond(&passed_on, &floor, node->nodes, &wire);
-	roami_msg_call(node, home, flag_type(node, FLAG_SET), parts, 2, NULL, 0);
+	if (home == node->me)
+		latch_set(node, flag, &passed_on);
+	else
+		flag_set_far(node, home, id, &passed_on);
 	roami_release_rest(node);
 	return ROAM_OK;
 }
@@ -57,37 +129,51 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id)
 {
 	struct roam_part part = {&id, sizeof(id)};
+	unsigned home = roami_sync_home(node, id);
 
-	roami_msg_call(node, roami_sync_home(node, id), flag_type(node, FLAG_CLEAR),
-		       &part, 1, NULL, 0);
+	if (home == node->me)
+		latch_clear(node, flag_make(node, id));
+	else
+		roami_msg_call(node, home, flag_type(node, FLAG_CLEAR), &part, 1, NULL, 0);
 	return ROAM_OK;
+}
+
+/* Waits for the answer of the flag's home, which sends ahead what this node has not seen. */
+static void flag_wait_far(struct roami_node *node, unsigned home, uint64_t id)
+{
+	struct roami_vclock clock, told;
+	struct roami_vclock_wire wire, answer;
+	uint64_t head[2] = {id, 0};
+	struct roam_part parts[2] = {{head, sizeof(head)}, {&wire, 0}};
+	size_t bytes;
+
+	head[1] = roami_log_told(node, &told);
+	roami_log_clock(node, &clock);
+	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
+	bytes = roami_msg_call(node, home, flag_type(node, FLAG_WAIT), parts, 2, &answer,
+			       sizeof(answer));
+	if (bytes == 0 || roami_vclock_decode(&clock, node->nodes, &answer, bytes) != bytes)
+		roami_node_fail(node, "node %u sent a malformed answer about a flag", home);
+	roami_log_saw(node, &clock);
 }
 
 enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 {
 	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id, false};
-	struct roami_vclock clock, told;
-	struct roami_vclock_wire wire, answer;
-	uint64_t head[2] = {id, 0}, start;
-	struct roam_part parts[2] = {{head, sizeof(head)}, {&wire, 0}};
-	size_t bytes;
+	struct roami_flag *flag = flag_make(node, id);
+	unsigned home = roami_sync_home(node, id);
+	uint64_t start;
 
 	ROAMI_COUNT(node->stats, flags, 1);
-	roami_object_tell(node, id, &flag_make(node, id)->told);
+	roami_object_tell(node, id, &flag->told);
 	start = roami_os_cycles();
-	head[1] = roami_log_told(node, &told);
-	roami_log_clock(node, &clock);
-	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
 	roami_node_waits(node, ROAM_SYNC_FLAG + 1, id, 0);
-	bytes = roami_msg_call(node, roami_sync_home(node, id),
-			       flag_type(node, FLAG_WAIT), parts, 2, &answer,
-			       sizeof(answer));
+	if (home == node->me)
+		latch_wait(node, flag);
+	else
+		flag_wait_far(node, home, id);
 	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
-	if (bytes == 0 || roami_vclock_decode(&clock, node->nodes, &answer, bytes) != bytes)
-		roami_node_fail(node, "node %u sent a malformed answer about a flag",
-				roami_sync_home(node, id));
-	roami_log_saw(node, &clock);
 	roami_acquire(node, &sync);
 	return ROAM_OK;
 }
@@ -134,19 +220,10 @@ static void flag_handle_set(struct roami_node *node, const struct roam_request *
 	struct roami_vclock clock = {{0}};
 	uint64_t id;
 	struct roami_flag *flag = flag_of(node, request, &id, 1);
-	struct flag_waiter *waiters;
 
 	flag_clock(node, request, 1, &clock);
 	roami_log_saw(node, &clock);
-	roami_spin_lock(node, &flag->spin);
-	flag->set = true;
-	roami_vclock_merge(&flag->clock, &clock, node->nodes);
-	waiters = (void *)flag->waiters.items;
-	for (size_t i = 0; i < flag->waiters.count; i++)
-		roami_log_reply(node, &waiters[i].request, &waiters[i].clock, &flag->clock, NULL,
-				0);
-	roami_os_vec_free(&flag->waiters, sizeof(*waiters));
-	roami_spin_unlock(&flag->spin);
+	latch_set(node, flag, &clock);
 	roami_reply(node, request, NULL, 0);
 }
 
@@ -155,7 +232,7 @@ static void flag_handle_clear(struct roami_node *node, const struct roam_request
 	uint64_t id;
 	struct roami_flag *flag = flag_of(node, request, &id, 1);
 
-	flag->set = false;
+	latch_clear(node, flag);
 	roami_reply(node, request, NULL, 0);
 }
 

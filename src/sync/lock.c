@@ -199,8 +199,8 @@ static bool lock_turn(void *arg)
 /* ------------------------------------------------------------------------------------- tickets */
 
 /*
- * A ticket for the calling thread.  If it gave one up whose turn has not come, it has that again,
- * so that no thread leaves more than one.  The spin is held.
+ * A ticket for the calling thread.  A thread that gave up a ticket whose turn has not come gets
+ * that one again: so no thread leaves more than one behind.  The spin is held.
  */
 static uint32_t lock_ticket(struct roami_node *node, struct roami_lock *lock)
 {
@@ -217,7 +217,7 @@ static uint32_t lock_ticket(struct roami_node *node, struct roami_lock *lock)
 	return lock->tickets++;
 }
 
-/* Turns that have come of tickets given up are over, but for those after `next`.  Spin held. */
+/* Passes over tickets given up whose turn has come, up to the turn of `next`.  The spin is held. */
 static void lock_skip(struct roami_lock *lock)
 {
 	struct lock_left *left = (void *)lock->left.items;
@@ -237,10 +237,10 @@ static void lock_skip(struct roami_lock *lock)
 }
 
 /*
- * The token is here and no thread holds the lock: whose turn is it?  Grants the token to the next
- * node if it is that one's.  Whether own threads wait.  The spin is held.
+ * The token is here and no thread holds the lock: passes it on.  Grants the token to the next node
+ * if it is that node's turn.  Returns whether own threads wait.  The spin is held.
  */
-static bool lock_settle(struct roami_node *node, struct roami_lock *lock)
+static bool lock_pass_on(struct roami_node *node, struct roami_lock *lock)
 {
 	bool waiters;
 
@@ -278,7 +278,7 @@ static void lock_leave(struct roami_node *node, struct roami_lock *lock, uint32_
 		lock->left.count++;
 	}
 	if (lock->token && lock->holder == 0) {
-		waiters = lock_settle(node, lock);
+		waiters = lock_pass_on(node, lock);
 	} else {
 		lock_skip(lock);
 		waiters = lock->tickets != lock->serving;
@@ -317,7 +317,7 @@ static bool lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t
 	return mine;
 }
 
-/* The token came from another node. */
+/* The token came from another node: acquires. */
 static void lock_begin(struct roami_node *node, struct roami_lock *lock,
 		       const struct roam_sync *sync)
 {
@@ -329,9 +329,9 @@ static void lock_begin(struct roami_node *node, struct roami_lock *lock,
 }
 
 /*
- * The lock, its spin held, if whatever is done now can be done here: under ScC a section begins and
- * ends with more, and so it does for the race detector.  What another node had last is left alone
- * soon, because all that is done here would be done again.
+ * Returns the lock, with its spin held, if it may be taken or freed the short way; else NULL.
+ * Under ScC, and for the race detector, sections begin and end with more steps.  A lock that
+ * another node had last is refused soon, because the long way would do everything here again.
  */
 static struct roami_lock *lock_short(struct roami_node *node, uint64_t id)
 {
@@ -370,14 +370,16 @@ bool roami_lock_quick(struct roami_node *node, uint64_t id)
 	return taken;
 }
 
-/* Gives the token to a node that has queued just now: sends, where a thread could be cancelled. */
+/*
+ * Grants the token to a node that has just queued.  Sending must not be a cancellation point here.
+ */
 static void lock_give_late(struct roami_node *node, struct roami_lock *lock)
 {
 	int was;
 
 	roami_contract(lock->next != ROAM_NOBODY);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
-	lock_settle(node, lock);
+	lock_pass_on(node, lock);
 	pthread_setcancelstate(was, NULL);
 }
 
@@ -405,7 +407,7 @@ bool roami_unlock_quick(struct roami_node *node, uint64_t id)
 	return given;
 }
 
-/* The lock for a call that wants it, ready to be asked for. */
+/* The lock that a call wants, ready to be requested. */
 static struct roami_lock *lock_wanted(struct roami_node *node, const struct roam_sync *sync)
 {
 	struct roami_lock *lock = lock_make(node, sync->id);
@@ -419,7 +421,7 @@ static struct roami_lock *lock_wanted(struct roami_node *node, const struct roam
 	return lock;
 }
 
-/* The calling thread holds the lock: begins to see what its last holders wrote. */
+/* Called when the thread holds the lock: begins to see what the last holders wrote. */
 static enum roam_err lock_hold(struct roami_node *node, struct roami_lock *lock, bool fresh,
 			       const struct roam_sync *sync)
 {
@@ -441,9 +443,9 @@ static bool lock_await(struct lock_wait *wait, bool *fresh_p)
 	uint64_t start = roami_os_cycles();
 	bool forever = wait->until == ROAMI_FOREVER, mine;
 
-	if (forever) /* what ends by itself is no hang */
-		roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, 0);
-	else
+	/* What ends by itself is no hang. */
+	roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, forever ? 0 : ROAMI_WAITS_ENDS);
+	if (!forever)
 		roami_wait_until(node, wait->until);
 	roami_wait_ticket(node, wait->ticket, lock_next, wait);
 	do {
@@ -451,10 +453,9 @@ static bool lock_await(struct lock_wait *wait, bool *fresh_p)
 		roami_wait(node, lock_turn, wait);
 		mine = lock_take(node, lock, wait->ticket, fresh_p);
 	} while (!mine && !lock_late(wait));
-	if (forever)
-		roami_node_waits_no_more(node);
-	else
+	if (!forever)
 		roami_wait_until(node, ROAMI_FOREVER);
+	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
 	return mine;
 }
@@ -536,14 +537,14 @@ bool roami_lock_held(struct roami_node *node, uint64_t id)
 	return lock != NULL && lock->holder == node->env->thread(node) + 1;
 }
 
-/* Frees the lock, for whose turn it is then.  Whether own threads wait; the spin is held. */
+/* Frees the lock and passes it on.  Returns whether own threads wait.  The spin is held. */
 static bool lock_let_go(struct roami_node *node, struct roami_lock *lock)
 {
 	roami_contract(roami_spin_held(&lock->spin));
 	roami_contract(lock->token);
 	lock->holder = 0;
 	lock->serving++;
-	return lock_settle(node, lock);
+	return lock_pass_on(node, lock);
 }
 
 enum roam_err roami_unlock(struct roami_node *node, uint64_t id)
@@ -692,7 +693,7 @@ static void lock_handle_forward(struct roami_node *node, const struct roam_reque
 	roami_spin_unlock(&lock->spin);
 }
 
-/* What this node asked for, to try, will not come at once. */
+/* The lock that this node tried to get does not come at once. */
 static void lock_handle_busy(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_lock *lock;
@@ -749,7 +750,7 @@ static void lock_handle_grant(struct roami_node *node, const struct roam_request
 	lock->fresh = true;
 	if (lock->serving == lock->tickets ||
 	    (lock->next != ROAM_NOBODY && lock->serving == lock->next_after))
-		waiters = lock_settle(node, lock); /* those it was for have given up */
+		waiters = lock_pass_on(node, lock); /* those it was for have given up */
 	roami_spin_unlock(&lock->spin);
 	if (waiters)
 		roami_changed_ticket(node, lock->serving);

@@ -28,8 +28,10 @@ static inline bool roami_lock_last_here(const struct roami_node *node,
 	       node->me;
 }
 
-/* Sends this node's request for the lock: `message` of the above; `trying`: that
- * node answers at once, by the grant or by LOCK_BUSY.  The lock's spin is held. */
+/*
+ * Sends this node's request for the lock, as `message`.  `trying`: node `to` answers at once, by
+ * the grant or by LOCK_BUSY.  The lock's spin is held.
+ */
 void roami_lock_send(struct roami_node *node, const struct roami_lock *lock, unsigned to,
 		     unsigned message, bool trying);
 

@@ -31,7 +31,7 @@ struct roami_run {
 struct roami_notices {
 	/* An own run is in the log; the log's lock is held. */
 	void (*publish)(struct roami_node *node, const struct roami_run *run);
-	/* Those that come by message count as received then; else when they are collected. */
+	/* Notices count as received when their message comes; false: when they are collected. */
 	bool counts;
 	/* See roami_log_ahead, roami_log_know, roami_log_collect. */
 	void (*ahead)(struct roami_node *node, unsigned to, const struct roami_vclock *since,

@@ -16,7 +16,19 @@ struct roami_barrier *roami_barrier_make(struct roami_node *node, uint64_t id)
 	return roami_table_make(node, &sync_of(node)->barriers, id);
 }
 
-/* The threads of a node that has a team; else those that are registered there now. */
+void roami_barrier_differs(struct roami_node *node, uint64_t id, unsigned threads,
+			   unsigned others)
+{
+	char where[ROAMI_SYNC_NAME_BYTES];
+
+	roami_sync_name(id, "at barrier ", where);
+	roami_node_fail(node, "threads arrived %s for %u threads in all, and for %u: %s", where,
+			threads, others,
+			id == ROAMI_ALL_ID ? "one was registered, or ended, between them"
+					   : "all callers pass the same number");
+}
+
+/* The number of this node's threads: of its team, else those that are registered now. */
 static unsigned node_threads(const struct roami_node *node)
 {
 	unsigned team = sync_of(node)->team;
@@ -53,7 +65,10 @@ void roami_barrier_await(struct roami_node *node, struct roami_barrier_wait *wai
 	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
 }
 
-/* How the threads of this barrier meet.  The end's goes by messages, as nodes leave after it. */
+/*
+ * How the threads of this barrier meet.  That of the end uses messages, because nodes leave after
+ * it.
+ */
 static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
 						     struct roami_barrier *barrier)
 {
@@ -69,9 +84,9 @@ static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
 
 		if (barrier->id == ROAMI_END_ID)
 			records = NULL;
-		barrier->meeting = roami_resolve_record(node, 0, records, barrier->id);
-		mode = barrier->meeting != NULL ? &roami_barrier_by_record
-						: &roami_barrier_by_messages;
+		barrier->record = roami_resolve_record(node, 0, records, barrier->id);
+		mode = barrier->record != NULL ? &roami_barrier_by_record
+					       : &roami_barrier_by_messages;
 		atomic_store_explicit(&barrier->mode, mode, memory_order_release);
 	}
 	roami_spin_unlock(&barrier->spin);
@@ -79,8 +94,8 @@ static const struct roami_barrier_mode *barrier_mode(struct roami_node *node,
 }
 
 /*
- * A thread leaves a barrier of all.  The last of a node to leave the one after which counters are
- * wanted makes them begin: no other has left a later one, which needs this thread.
+ * A thread leaves a barrier of all.  ROAM_STATS_AFTER: the node's last thread to leave that barrier
+ * makes the counters begin; no thread can have left a later barrier, which needs this thread, too.
  */
 static void barrier_left(struct roami_node *node, uint64_t id)
 {
@@ -99,6 +114,7 @@ enum roam_err roami_team_set(struct roami_node *node, unsigned threads)
 {
 	struct roami_sync_state *sync = sync_of(node);
 
+	roami_assert(threads > 0);
 	free(sync->team_values);
 	sync->team_values = NULL;
 	sync->team = threads;
@@ -109,13 +125,14 @@ enum roam_err roami_team_set(struct roami_node *node, unsigned threads)
 }
 
 /*
- * The threads of a node's team come together; true: the caller is the last one, and goes on for all
- * of them, as if it were the node's only thread.  Until it calls team_go the others wait here.
+ * Waits for the threads of the node's team.  true: the caller is the last one, and goes on for all
+ * of them, as if it were the node's only thread; the others wait here until it calls team_go.
  */
 static bool team_last(struct roami_node *node, struct roami_barrier *barrier)
 {
 	struct roami_barrier_wait wait = {&barrier->team_left, atomic_load(&barrier->team_left)};
 
+	roami_contract(sync_of(node)->team > 1);
 	if (atomic_fetch_add(&barrier->team_here, 1) + 1 < sync_of(node)->team) {
 		roami_barrier_await(node, &wait);
 		return false;
@@ -126,6 +143,7 @@ static bool team_last(struct roami_node *node, struct roami_barrier *barrier)
 
 static void team_go(struct roami_node *node, struct roami_barrier *barrier)
 {
+	roami_contract(atomic_load(&barrier->team_here) == 0);
 	atomic_fetch_add(&barrier->team_left, 1);
 	roami_changed(node, node->me);
 }
@@ -147,10 +165,10 @@ void roami_barrier_fix(struct roami_node *node, bool fixed)
 }
 
 /*
- * Whether arrivals may be gathered along the tree: where all registered threads meet, or all of
- * teams, all nodes know how many those are; and so they do if none registers (roam_threads_fixed).
- * Else a number of threads may be met while others register: some nodes would come by leg, some by
- * call.
+ * Whether arrivals may be gathered along the tree.  All nodes must know how many threads each of
+ * them brings: they do at a barrier of all registered threads, with teams, and if no thread
+ * registers (roam_threads_fixed).  Else a barrier of a given number of threads may begin while
+ * threads register, and some nodes would arrive by leg, some by call.
  */
 static bool barrier_along_tree(const struct roami_node *node, uint64_t id, unsigned threads,
 			       unsigned all)
@@ -163,7 +181,7 @@ static bool barrier_along_tree(const struct roami_node *node, uint64_t id, unsig
 	       (fixed && threads == all && id != ROAMI_END_ID && id != ROAMI_SEAL_ID);
 }
 
-/* The first and the last barrier of a job of teams are of its nodes. */
+/* In a job of teams the first and the last barrier count nodes. */
 static bool barrier_of_nodes(const struct roami_node *node, uint64_t id)
 {
 	return node->options->threads != 1 && (id == ROAMI_SEAL_ID || id == ROAMI_END_ID);
@@ -222,7 +240,10 @@ static void values_write(void *values, const uint64_t *words, unsigned count, en
 			memcpy((uint8_t *)values + i * 8, &words[i], 8);
 }
 
-/* Those of all threads of the team, in their order: the sum does not depend on who came when. */
+/*
+ * Combines the values of the team's threads in the order of their numbers: so the sum does not
+ * depend on the order of arrival.
+ */
 static void team_combine(struct roami_node *node, struct roami_barrier *barrier)
 {
 	const uint64_t *values = sync_of(node)->team_values;
@@ -240,6 +261,7 @@ static void reduce_nodes(struct roami_node *node, struct roami_barrier *barrier)
 {
 	struct roam_sync sync = {ROAM_SYNC_REDUCE, true, ROAMI_REDUCE_ID, false};
 
+	roami_contract(barrier->values <= ROAM_REDUCE_MAX);
 	barrier_mode(node, barrier)->reduce(node, barrier, &sync);
 	roami_met(node);
 }
@@ -270,7 +292,8 @@ enum roam_err roami_reduce(struct roami_node *node, void *values, unsigned count
 
 	roami_assert(count <= ROAM_REDUCE_MAX);
 	ROAMI_COUNT(node->stats, reduces, 1);
-	roami_node_waits(node, ROAM_SYNC_REDUCE + 1, ROAMI_REDUCE_ID, node->nodes);
+	roami_node_waits(node, ROAM_SYNC_REDUCE + 1, ROAMI_REDUCE_ID,
+			 node->nodes * sync_of(node)->team);
 	if (sync_of(node)->team > 1) {
 		reduce_team(node, barrier, values, count, type, op);
 	} else {

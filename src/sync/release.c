@@ -218,7 +218,7 @@ static void dirty_list_kept(struct roami_node *node, const struct roam_dirty *di
 static void dirty_finish_all(struct roami_node *node, const struct roam_dirty *dirty, size_t count)
 {
 	roami_contract(roami_interval_entered(node));
-	/* It has room for all of them, and the pages in it are closed. */
+	/* page_work has room for all of them; the pages in it are closed already. */
 	uint32_t *twins = (void *)release_of(node)->page_work.items;
 	size_t given = 0;
 
@@ -265,11 +265,10 @@ void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 	notice_add(node, page, version, taken ? 0 : roami_home_here(node, page));
 }
 
-void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version,
-			   uint32_t place)
+void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref)
 {
 	roami_assert(roami_homes_of(node, page) != ROAM_HOMES_TAKEN);
-	notice_add(node, page, version, place);
+	notice_add(node, page, version, ref);
 }
 
 void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t version, uint64_t diff)

@@ -27,7 +27,7 @@ void roami_scope_fini(struct roami_scope *scope);
 /* A critical section begins; after the interval before it was closed, and the acquire. */
 void roami_scope_enter(struct roami_node *node, struct roami_scope *scope);
 
-/* It ends, after the release: the list grows by what it wrote. */
+/* The section ends, after its release: appends to the list what it wrote. */
 void roami_scope_leave(struct roami_node *node, struct roami_scope *scope);
 
 /* Sends the list beyond `number`, in messages of `type`, ahead of a grant.  Any thread. */

@@ -84,7 +84,7 @@ static void state_handle(struct roami_node *node, const struct roam_request *req
 		roami_reply(node, request, NULL, 0);
 }
 
-/* What a thread of a node counted, or several that share a bank. */
+/* What a thread of a node counted, or threads that share a bank. */
 struct state_bank {
 	uint32_t bank;
 	uint32_t mate; /* see struct roami_stats */
@@ -99,7 +99,7 @@ struct state_sums {
 	uint64_t peak_kb;
 };
 
-/* One in which nothing was counted stays here. */
+/* A bank in which nothing was counted is not sent. */
 static void bank_send(struct roami_node *node, unsigned bank)
 {
 	struct state_bank sent = {bank, atomic_load(&node->stats->mates[bank]), {0}};

@@ -90,7 +90,7 @@ static struct roami_slots *slots_make(unsigned bits, struct roami_slots *before)
 	return slots;
 }
 
-/* Nobody looks there yet, or the table's lock is held. */
+/* Called where no thread looks yet, or with the table's lock held. */
 static void slots_add(struct roami_slots *slots, uint64_t *item)
 {
 	size_t mask = ((size_t)1 << slots->bits) - 1, at = roami_slot(slots, *item);
@@ -230,7 +230,8 @@ void *roami_resolve_record(struct roami_node *node, unsigned home,
 	bool full;
 
 	roami_contract(home < node->nodes);
-	if (!home_of(node)->records || records == NULL)
+	/* Threads of a job's only node meet in its own memory, too. */
+	if ((!home_of(node)->records && node->nodes > 1) || records == NULL)
 		return NULL;
 	return roami_record_find(node, home, records, id, true, &full);
 }

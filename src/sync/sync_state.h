@@ -12,8 +12,9 @@ struct roami_barrier;
 /* Where a lock's queue of nodes is kept; the lock's spin is held in all of these. */
 struct roami_lock_mode {
 	/*
-	 * Takes the token if no node has it, else follows the last node of the queue.  `trying`: if
-	 * that costs messages, lock->busy says whether a section goes on; else it does not follow.
+	 * Takes the token if no node has it, else follows the last node of the queue.  `trying`:
+	 * without messages it does not follow; with messages it does, and lock->busy says whether
+	 * another node's section goes on.
 	 */
 	void (*ask)(struct roami_node *node, struct roami_lock *lock, bool trying);
 	/*
@@ -27,7 +28,7 @@ struct roami_lock_mode {
 
 /* How the threads of a barrier or a reduction meet.  app, may block. */
 struct roami_barrier_mode {
-	/* A barrier of all is met once for all threads of a team. */
+	/* Called once for all threads of a team at a barrier of all. */
 	void (*meet)(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
 		     const struct roam_sync *sync, bool tree);
 	/* Reduces barrier->own, whose `values`, `type` and `op` are set. */
@@ -76,7 +77,7 @@ struct roami_barrier {
 	struct roami_spin spin;
 	_Atomic uint32_t told;         /* see roami_object_tell */
 	_Atomic(const struct roami_barrier_mode *) mode; /* NULL: not resolved yet */
-	struct roami_barrier_record *meeting;            /* its record */
+	struct roami_barrier_record *record;             /* NULL: none */
 	bool self;                     /* this node's thread is here by the short way */
 	bool tree;                     /* gathered along a tree */
 	uint32_t children;             /* arrivals by message */
@@ -125,6 +126,7 @@ struct roami_flag {
 	uint64_t id;
 	struct roami_spin spin;
 	_Atomic uint32_t told; /* see roami_object_tell */
+	_Atomic uint32_t sets; /* how often it was set; threads of this node wait for that */
 	bool set;
 	struct roami_vclock clock; /* what its setters have passed on */
 	struct roami_vec waiters;  /* struct roam_request with its clock: struct flag_waiter */
@@ -189,10 +191,14 @@ __attribute__((noreturn)) void roami_barrier_fail(struct roami_node *node, uint6
 /* A node came to the end: fails if a barrier that is counted here waits for it. */
 void roami_barrier_ended(struct roami_node *node);
 
-/* This node comes to the end: so those who may count barriers look. */
+/* This node comes to the end: tells the nodes that may count barriers to look for it. */
 void roami_barrier_tell_end(struct roami_node *node);
 
 struct roami_barrier *roami_barrier_make(struct roami_node *node, uint64_t id);
+
+/* Arrivals at one episode of it disagree on the number of its threads. */
+__attribute__((noreturn)) void roami_barrier_differs(struct roami_node *node, uint64_t id,
+						     unsigned threads, unsigned others);
 
 /* Waits until the count is another one. */
 struct roami_barrier_wait {
@@ -207,8 +213,10 @@ void roami_barrier_shm_ended(struct roami_node *node);
 
 uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum roam_op op);
 
-/* The rest of an object's first state, which is zero but for its id. */
-/* How large a lock is in a job of so many nodes. */
+/*
+ * The size of a lock in a job of so many nodes.  roami_lock_make: a new one's first state, which is
+ * zero but for its id.
+ */
 size_t roami_lock_item_bytes(unsigned nodes);
 void roami_lock_make(struct roami_node *node, void *item);
 void roami_lock_fini(void *item);

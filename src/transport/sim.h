@@ -28,7 +28,9 @@ struct roami_sim {
 
 extern const struct roam_transport roami_transport_sim;
 
-/* The same network without promises, for the layers over unreliable transports. */
+/*
+ * A transport over this network that promises nothing, for the layers over unreliable transports.
+ */
 extern const struct roam_transport roami_transport_sim_datagrams;
 
 /* When the next message for `node` arrives; UINT64_MAX: none is under way. */

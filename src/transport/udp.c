@@ -64,7 +64,9 @@ static unsigned udp_path_mtu(const struct sockaddr_in *address)
 	return (unsigned)mtu;
 }
 
-/* The same of the interface that has `address`: the kernel takes a way to itself for short. */
+/*
+ * The MTU of the interface that has `address`: the kernel itself reaches it by the loopback device.
+ */
 static unsigned udp_link_mtu(int fd, uint32_t address)
 {
 	struct ifaddrs *all, *at;
@@ -139,7 +141,10 @@ static enum roam_err udp_socket(struct udp_state *udp)
 	return ROAM_OK;
 }
 
-/* Those that ROAM_UDP names, in the order of its words behind auto; the better ones first. */
+/*
+ * The ways to receive that ROAM_UDP names, in the order of its words behind auto; the better ones
+ * first.
+ */
 static const struct udp_way *const udp_ways[] = {
 	&roami_udp_plain,
 #ifdef ROAMI_HAVE_LIBURING
@@ -464,7 +469,7 @@ static int udp_file(const void *state)
 
 /* --------------------------------------------------------------------------------------- probe */
 
-/* That no port is free at the moment says nothing of the machine: opening says it. */
+/* A port that is not free at the moment is no reason here: opening reports it. */
 static bool udp_probe(char *why, size_t why_bytes)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,

@@ -63,7 +63,10 @@ static unsigned plain_arrived(struct udp_state *udp, struct plain_state *plain, 
 	return count;
 }
 
-/* One by itself costs less than as a batch of one, also where none is there. */
+/*
+ * Receives at most `max` datagrams.  recvfrom costs less than a batch of one, also if none has
+ * come.
+ */
 static int plain_receive(struct udp_state *udp, struct plain_state *plain, unsigned max)
 {
 	ssize_t bytes;

@@ -69,6 +69,11 @@ void waits()
 	if (roam_node() == 0) {
 		check(shared->mutex.try_lock_for(10s));
 		shared->mutex.unlock();
+		check(shared->table_mutex.try_lock_shared_for(10s));
+		check(!shared->table_mutex.try_lock_for(1ms));
+		shared->table_mutex.unlock_shared();
+		check(shared->table_mutex.try_lock_for(10s));
+		shared->table_mutex.unlock();
 		try {
 			shared->mutex.unlock();
 			check(false);

@@ -118,15 +118,20 @@ class Installed:
                           text, *self.config('--cflags')], env=self.env)
 
     def check_cxx(self):
-        """Each C++ header by itself, in the standards it is for."""
-        for name in ('pastset', 'roam'):
+        """Each C++ header by itself, in the first standard that it is for, and a later one."""
+        self.cxx(zip(COMPILERS_CXX, ('-std=c++17', '-std=c++20')))
+
+    def every_cxx(self):
+        """The same by each compiler.  Not among the quick ones: these headers take seconds."""
+        self.cxx(itertools.product(COMPILERS_CXX, ('-std=c++17', '-std=c++20', '-std=c++2b')))
+
+    def cxx(self, ways):
+        for (compiler, standard), name in itertools.product(ways, ('pastset', 'roam')):
             text = os.path.join(self.out, 'header.cpp')
             with open(text, 'w', encoding='utf-8') as file:
                 file.write(f'#include <roam/{name}.hpp>\n' * 2)
-            for compiler in COMPILERS_CXX:
-                for standard in ('-std=c++17', '-std=c++20'):
-                    call([compiler, *STRICT, '-Wpedantic', '-Wconversion', '-Wshadow', standard,
-                          '-fsyntax-only', text, *self.config('--cflags')], env=self.env)
+            call([compiler, *STRICT, '-Wpedantic', '-Wconversion', '-Wshadow', standard,
+                  '-fsyntax-only', text, *self.config('--cflags')], env=self.env)
 
     def check_cxx_before(self):
         """Before C++17 it says so, and nothing else."""

@@ -112,7 +112,7 @@ static void world_heap(struct world *world)
 	}
 }
 
-/* That a node has when it opens: those of a team are told of as they start. */
+/* The threads that a node has when it opens: those of a team are announced as they start. */
 static unsigned world_threads(const struct world_config *config, unsigned node)
 {
 	return config->teams ? 1 : config->threads[node];

@@ -84,8 +84,8 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 unsigned world_protocols(void);
 
 /*
- * How many of them can be beside others; the draw-th of these, or the next one that can be beside
- * `own`; that itself if none can.
+ * others: how many protocols can be beside others.  beside: number `draw` of these, or the next one
+ * that can be beside `own`; `own` itself if none can.
  */
 unsigned world_others(void);
 const struct roam_protocol *world_beside(const struct roam_protocol *own, uint64_t draw);

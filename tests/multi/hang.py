@@ -106,7 +106,7 @@ def arrived(pids):
         time.sleep(.05)
 
 
-def says(start, nodes, how, lines, ask, env=None, until=None):
+def says(start, nodes, how, lines, ask, env=None, until=None, count=None):
     """The job says what it waits for, each thread in a line, and goes on; `until` ends what computes."""
     said = []
 
@@ -120,7 +120,7 @@ def says(start, nodes, how, lines, ask, env=None, until=None):
     result = run(started(start, 'hung', start, nodes, how), env=env, wanted=nodes, act=act)
     said.extend(result.err.splitlines())
     strange = [line for line in said if not any(re.fullmatch(like, line) for like in lines)]
-    if result.status != 0 or 'went on' not in result.out or strange or len(said) != nodes:
+    if result.status != 0 or 'went on' not in result.out or strange or len(said) != (count or nodes):
         raise Wrong(f'status {result.status}, said {said}, stderr {result.err!r}, out {result.out[-200:]!r}')
 
 
@@ -134,6 +134,15 @@ def says_where(start, nodes, how, lines, ask):
 COMPUTES = [r'roam: node 0 \(pid \d+\) computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
             rf'roam: node \d \(pid \d+\) waits at barrier {AT} \(2 of 3 threads arrived\)']
 
+# One of two threads computes: where is said, too.
+SOME = [r'roam: node 0 \(pid \d+\) computes in 1 of 2 threads, at \S+\+0x[0-9a-f]+.*',
+        rf'roam: node \d \(pid \d+\) waits at barrier {AT} \(3 of 4 threads arrived\)']
+# Waits that end by themselves are waits.
+UNTIL = [rf'roam: node 0 \(pid \d+\) waits for condition {AT} until a time',
+         rf'roam: node 0 \(pid \d+\) waits in lock {AT} until a time', COMPUTES[1]]
+
+ANSWER = [r'roam: node 0 \(pid \d+\) waits for a page or an answer of another node', COMPUTES[1]]
+
 TUPLE = [r'roam: node 0 \(pid \d+\) waits to observe a tuple of element wait', COMPUTES[1]]
 
 
@@ -144,6 +153,24 @@ def where_stopped(_first, pids):
     if r' does not answer' not in said:
         raise Wrong(said)
     return re.sub('.* does not answer\n', '', said)
+
+
+def says_page():
+    """A load that waits for a node that is stopped."""
+    with tempfile.TemporaryDirectory(prefix='roam-hang-') as directory:
+        until = f'{directory}/until'
+
+        def ask(_first, pids):
+            stop(pids[2])
+            with open(until, 'x', encoding='ascii'):
+                pass
+            while state(pids[0]) != 'S':
+                time.sleep(.05)
+            time.sleep(.2)
+            said = where(pids[1])
+            os.kill(pids[2], signal.SIGCONT)
+            return re.sub('.* does not answer\n', '', said)
+        says('fork', 3, 'page', ANSWER, ask, {'HUNG_UNTIL': until, 'ROAM_ONESIDED': '0'})
 
 
 def not_there():
@@ -188,6 +215,9 @@ def cases():
     nothing = lambda *_: None
     yield ('SIGQUIT fork', says, 'fork', 3, 'compute', COMPUTES, quit_first)
     yield ('SIGQUIT run', says, 'run', 3, 'compute', COMPUTES, quit_first)
+    for start, env in (('fork', None), ('run', {'ROAM_TRANSPORT': 'udp'})):
+        yield (f'SIGQUIT some {start}', says, start, 3, 'some', SOME, quit_first, env, None, 4)
+        yield (f'SIGQUIT until {start}', says, start, 3, 'until', UNTIL, quit_first, env, None, 4)
     yield ('SIGQUIT tuple', says, 'fork', 3, 'timed', TUPLE, quit_first)
     yield ('SIGQUIT alone', says, 'fork', 1, 'compute', COMPUTES[:1], quit_first)
     yield ('ROAM_HANG', says, 'fork', 3, 'compute', COMPUTES, nothing, {'ROAM_HANG': '1'})
@@ -197,6 +227,7 @@ def cases():
     yield ('where alone', says_where, 'fork', 1, 'compute', COMPUTES[:1], lambda first, _: where(first))
     yield ('where, a node is stopped', says_where, 'fork', 3, 'compute', COMPUTES, where_stopped)
     yield ('where, at a server', says_server)
+    yield ('where, in a load', says_page)
     yield ('where not', not_there)
     yield ('handler of the program', own_handler)
 

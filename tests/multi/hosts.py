@@ -499,6 +499,7 @@ def random_cases():
                 env.update(({'ROAM_TRANSPORT': 'udp'}, {'ROAM_ONESIDED': '0'})[seed % 2])
             nodes = 2 + seed % 4
             rest = ['--scoped', '1'] if scoped else ['--region', other] if seed % 2 else []
+            rest += ['--team', '2'] if seed % 3 == 1 else []
             yield (f'random {seed} {protocol}', well,
                    ['ip', 'netns', 'exec', host('0'), program('random'), '--seed', str(seed),
                     '--nodes', str(nodes), '--threads', str(1 + seed % 3), '--roam',

@@ -16,6 +16,10 @@
  *	stalled   all meet, but node 1's thread does not notice: it is in a handler of SIGWINCH
  *	compute   the others at a barrier while node 0 computes for some seconds, or, if $HUNG_UNTIL
  *	          is set, until there is such a file
+ *	page      as compute, but node 0 then reads what node 2 has written
+ *	some      as compute, but another thread of node 0 waits at the barrier, too
+ *	until     the others at a barrier while node 0 waits for some seconds for a condition that
+ *	          nobody signals, and another thread of it for the lock, for as long
  *	handler   as compute, and the program has a handler of its own for SIGQUIT
  */
 #include "multi.h"
@@ -35,6 +39,7 @@ static unsigned nodes;
 static const char *how;
 static unsigned long_us = 4000000u; /* "some seconds" */
 static uint64_t barrier, flag, cond, locks[2]; /* names */
+static volatile char *page;
 
 static void *stranger(void *arg)
 {
@@ -149,6 +154,35 @@ static void sum_up(void)
 	must(roam_ps_observe(element, &number, sizeof(number), NULL));
 }
 
+static void *at_barrier(void *arg)
+{
+	must(roam_thread_init());
+	must(roam_barrier(&barrier, nodes + 1));
+	return arg;
+}
+
+static void *for_lock(void *arg)
+{
+	must(roam_thread_init());
+	must_fail(roam_lock_until(&locks[1], roam_clock_us() + long_us), ROAM_ETIMEDOUT);
+	must(roam_thread_fini());
+	return arg;
+}
+
+static void wait_until(void)
+{
+	uint64_t end = roam_clock_us() + long_us;
+	pthread_t thread;
+
+	must(roam_lock(&locks[0]));
+	must(roam_lock(&locks[1]));
+	check(pthread_create(&thread, NULL, for_lock, NULL) == 0);
+	must_fail(roam_cond_wait_until(&cond, &locks[0], end), ROAM_ETIMEDOUT);
+	must(roam_unlock(&locks[0]));
+	check(pthread_join(thread, NULL) == 0);
+	must(roam_unlock(&locks[1]));
+}
+
 static void do_first(void)
 {
 	pthread_t thread;
@@ -158,12 +192,22 @@ static void do_first(void)
 	else if (strcmp(how, "tuple") == 0 || strcmp(how, "timed") == 0 ||
 		 strcmp(how, "serve") == 0 || strcmp(how, "attach") == 0)
 		do_tuple();
-	else if (strcmp(how, "compute") == 0 || strcmp(how, "handler") == 0)
+	else if (strcmp(how, "until") == 0)
+		wait_until();
+	if (strcmp(how, "some") == 0)
+		check(pthread_create(&thread, NULL, at_barrier, NULL) == 0);
+	if (strcmp(how, "compute") == 0 || strcmp(how, "handler") == 0 ||
+	    strcmp(how, "some") == 0 || strcmp(how, "page") == 0)
 		compute();
+	if (strcmp(how, "page") == 0)
+		check(*page == 2);
 }
 
 static void node_main(void)
 {
+	must(roam_barrier_all());
+	if (roam_node() == 2)
+		*page = 2;
 	must(roam_barrier_all());
 	printf("ready %u %d\n", roam_node(), (int)getpid());
 	fflush(stdout);
@@ -190,7 +234,7 @@ static void node_main(void)
 	else if (strcmp(how, "stranger") == 0 || (strcmp(how, "flag") == 0 && roam_node() != 0))
 		must(roam_flag_wait(&flag));
 	if (strcmp(how, "flag") != 0)
-		must(roam_barrier(&barrier, nodes));
+		must(roam_barrier(&barrier, nodes + (strcmp(how, "some") == 0)));
 }
 
 int main(int argc, char **argv)
@@ -204,6 +248,8 @@ int main(int argc, char **argv)
 		signal(SIGQUIT, own_handler);
 	signal(SIGWINCH, stall);
 	must(roam_start());
+	page = roam_alloc(1);
+	check(page != NULL);
 	if (strcmp(argv[1], "fork") == 0 && nodes == 1) {
 		node_main(); /* alone */
 	} else if (strcmp(argv[1], "fork") == 0) {

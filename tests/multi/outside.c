@@ -265,6 +265,10 @@ static int call_regions(void)
 	CALL(wrlock, ROAM_ENOTOURS, ROAM_ESTATE, roam_wrlock((void *)anywhere()))          \
 	CALL(tryrdlock, ROAM_ENOTOURS, ROAM_ESTATE, roam_tryrdlock((void *)anywhere()))    \
 	CALL(trywrlock, ROAM_ENOTOURS, ROAM_ESTATE, roam_trywrlock((void *)anywhere()))    \
+	CALL(rdlock_until, ROAM_ENOTOURS, ROAM_ESTATE,                                     \
+	     roam_rdlock_until((void *)anywhere(), 0))                                     \
+	CALL(wrlock_until, ROAM_ENOTOURS, ROAM_ESTATE,                                     \
+	     roam_wrlock_until((void *)anywhere(), 0))                                     \
 	CALL(rwunlock, ROAM_ENOTOURS, ROAM_ESTATE, roam_rwunlock((void *)anywhere()))      \
 	CALL(once, ROAM_ENOTOURS, ROAM_ESTATE, roam_once((void *)anywhere(), nothing))     \
 	CALL(flag_set, ROAM_OK, ROAM_ESTATE, roam_flag_set(&object))                               \

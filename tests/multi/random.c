@@ -4,6 +4,7 @@
  * random --seed S --nodes N [--threads MOST] [--ops PER-THREAD] [--seconds MOST] [--roam PATH]
  *	[--region PROTOCOL]...	a quarter of the objects, and some blocks, are under this one
  *	[--scoped 1]		only what scope consistency orders
+ *	[--team T]		each node is a team of so many threads, as with ROAM_THREADS
  *	Options of roam come from the environment, as always.
  * Exits with 0, with 3 if a value was wrong, with 4 if it took too long: then every thread's last
  * call is told.  A failure prints the command that repeats it.
@@ -51,6 +52,7 @@ struct area {
 struct setting {
 	struct random_params params;
 	unsigned threads; /* the most of a node */
+	unsigned team;    /* 0: nodes have threads of their own */
 	unsigned seconds;
 	const char *regions[PARTS]; /* protocols */
 	unsigned region_count;
@@ -399,6 +401,15 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+/* A thread of a team has its number from roam. */
+static void mate_main(void)
+{
+	check(roam_nodes() == random_params_of(program)->threads);
+	if (roam_node() == 0)
+		watchdog_start();
+	thread_run(roam_node());
+}
+
 static void node_main(void)
 {
 	pthread_t others[RANDOM_THREADS_MAX];
@@ -436,14 +447,20 @@ static int judge(void)
 	return 0;
 }
 
-/* Half of the creator's pages hold something; under roam run there is no creator. */
+/* Whether main runs to its end on all nodes; else one process creates them. */
+static bool everywhere(void)
+{
+	return setting.roam != NULL && setting.team == 0;
+}
+
+/* Half of the creator's pages hold something, where there is a creator. */
 static void fill(void)
 {
 	struct rng rng = {setting.params.seed ^ 0x5eed};
 
-	for (size_t at = 0; at < HEAP_PAGES / 2 * ROAM_PAGE_SIZE && setting.roam == NULL; at++)
+	for (size_t at = 0; at < HEAP_PAGES / 2 * ROAM_PAGE_SIZE && !everywhere(); at++)
 		initial[at] = at / ROAM_PAGE_SIZE % 4 == 3 ? 0 : (uint8_t)rng_next(&rng);
-	for (unsigned i = 0; setting.roam == NULL && i < PARTS / 2; i++)
+	for (unsigned i = 0; !everywhere() && i < PARTS / 2; i++)
 		memcpy(parts[i], initial + i * PART_BYTES, PART_BYTES);
 }
 
@@ -466,18 +483,25 @@ static void make_parts(void)
 	}
 }
 
+static void run_all(void)
+{
+	if (setting.team > 0)
+		must(roam_create_all(mate_main, random_params_of(program)->threads));
+	else if (setting.roam == NULL)
+		must(roam_create_all(node_main, setting.params.nodes));
+	else
+		node_main();
+}
+
 static int job_main(void)
 {
-	must(roam_start());
+	must(everywhere() ? roam_start() : roam_start_main());
 	make_parts();
 	ids = must_alloc(ID_KINDS * IDS * 8);
 	initial = calloc(HEAP_PAGES, ROAM_PAGE_SIZE);
 	check(initial != NULL);
 	fill();
-	if (setting.roam == NULL)
-		must(roam_create_all(node_main, setting.params.nodes));
-	else
-		node_main();
+	run_all();
 	must(roam_finish());
 	atomic_store(&area->over, 1);
 	return roam_node() == 0 ? judge() : 0;
@@ -490,8 +514,10 @@ static void draw(struct random_params *params, unsigned most, unsigned operation
 {
 	struct rng rng = {params->seed * 3 + 5};
 
+	params->teams = setting.team > 0;
 	for (unsigned node = 0; node < params->nodes; node++)
-		for (unsigned i = rng_range(&rng, 1, most); i > 0; i--)
+		for (unsigned i = params->teams ? setting.team : rng_range(&rng, 1, most); i > 0;
+		     i--)
 			params->node_of[params->threads++] = (uint8_t)node;
 	params->operations = operations != 0 ? operations : 1500 / params->threads;
 }
@@ -526,7 +552,7 @@ static void area_command(char **argv)
 /* This program again, as every node of a job. */
 __attribute__((noreturn)) static void launch(int argc, char **argv)
 {
-	char **words = calloc((size_t)argc + 10, sizeof(*words)), nodes[16], fd[16];
+	char **words = calloc((size_t)argc + 12, sizeof(*words)), nodes[16], fd[16], threads[16];
 	unsigned count = 0;
 
 	check(words != NULL);
@@ -536,6 +562,11 @@ __attribute__((noreturn)) static void launch(int argc, char **argv)
 	words[count++] = strdup("run");
 	words[count++] = strdup("-n");
 	words[count++] = nodes;
+	snprintf(threads, sizeof(threads), "%u", setting.team);
+	if (setting.team > 0) {
+		words[count++] = strdup("--threads");
+		words[count++] = threads;
+	}
 	if (setting.hosts != NULL) { /* the area's file stays open all the way there */
 		words[count++] = strdup("-H");
 		words[count++] = strdup(setting.hosts);
@@ -558,6 +589,8 @@ static void option(const char *name, const char *value, unsigned *operations)
 		setting.params.nodes = number(value);
 	else if (strcmp(name, "--threads") == 0)
 		setting.threads = number(value);
+	else if (strcmp(name, "--team") == 0)
+		setting.team = number(value);
 	else if (strcmp(name, "--ops") == 0)
 		*operations = number(value);
 	else if (strcmp(name, "--seconds") == 0)
@@ -579,12 +612,17 @@ static void option(const char *name, const char *value, unsigned *operations)
 int main(int argc, char **argv)
 {
 	unsigned operations = 0;
+	char *team;
 	bool first;
 
 	for (int i = 1; i < argc; i += 2)
 		option(argv[i], argv[i + 1], &operations);
 	check(setting.params.nodes >= 2 && setting.params.nodes <= NODES_MOST &&
-	      setting.threads >= 1 && setting.threads <= RANDOM_THREADS_MAX / NODES_MOST);
+	      setting.threads >= 1 && setting.threads <= RANDOM_THREADS_MAX / NODES_MOST &&
+	      setting.team <= RANDOM_THREADS_MAX / NODES_MOST);
+	if (setting.team > 0 && setting.roam == NULL)
+		check(asprintf(&team, "%u", setting.team) > 0 &&
+		      setenv("ROAM_THREADS", team, 1) == 0);
 	draw(&setting.params, setting.threads, operations);
 	program = random_generate(&setting.params);
 	first = setting.fd < 0;

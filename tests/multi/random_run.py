@@ -12,7 +12,7 @@ must be right, and the second runs, taken together, may take LOSS_MAX times as l
 
 Every seed runs under each of the combinations, seed by seed; it draws nodes, how they start, and
 roam's options, and whether parts of the heap are regions of other protocols; odd seeds have
-ROAM_CHAOS.  A failure prints the command that repeats it.  The soft
+ROAM_CHAOS, and in three of ten jobs nodes are teams of threads (ROAM_THREADS).  A failure prints the command that repeats it.  The soft
 engine is not among them: it sees only loads and stores that ask it, which the world's and the
 threads' random programs do.
 """
@@ -73,6 +73,8 @@ def drawn(seed, salt, way, protocols):
                '--seconds', str(SECONDS)]
     if rng.random() < 0.4:
         command += ['--threads', '1']
+    if rng.random() < 0.3:
+        command += ['--team', str(rng.randint(2, 3))]
     if rng.random() < 0.5:
         command += ['--roam', harness.program('roam')]
     if rng.random() < 0.4:

@@ -1008,6 +1008,20 @@ def slip_cases():
             words = [program('slips'), how]
             yield (f'slip {how}, {start}', expect, words if start == 'fork' else launched(2, *words),
                    status, line, out), {}
+    for how, line in (('wrlock', 'roam_wrlock of .*, which this thread holds already'),
+                      ('rdlock', 'roam_rdlock of .*, which this thread holds already'),
+                      ('once', 'roam_once of .*, which this thread holds already'),
+                      ('realloc', 'roam_realloc of .*, which is no block of roam_alloc, or freed already')):
+        yield (f'slip {how}', expect, [program('slips'), how], 0,
+               rf'^roam: warning: node 1: {line}, at multi_slips\+0x[0-9a-f]+( \(\w+\+0x[0-9a-f]+\))?; later',
+               'it went on'), {}
+    for env in ({}, {'ROAM_ONESIDED': '0'}):
+        for how, line in (('counts', 'threads arrived at barrier 0x[0-9a-f]+ for 2 threads in all, and for 3: all '
+                                     'callers pass the same number$'),
+                          ('registers', 'threads arrived at roam_barrier_all for 2 threads in all, and for 3: one '
+                                        'was registered, or ended, between them$')):
+            yield (f'slip {how}', expect, [program('slips'), how], 1, rf'^roam: node \d: {line}',
+                   r'\A\Z'), env
     yield ('slip ignores an option', expect, [program('slips'), 'ignores'], 1,
            '^roam: ROAM_PROTOCOL=nope: unknown', r'\A\Z'), {'ROAM_PROTOCOL': 'nope'}
 
@@ -1227,6 +1241,54 @@ def team_stats(command, env):
             raise Wrong(f'{mine}, {stats["counters"]}')
 
 
+REFUSED = r"""roam: node {node}: roam_thread_init: the threads of this job are fixed \(ROAM_THREADS=2\)
+roam: node {node}: roam_thread_fini: the threads of this job are fixed \(ROAM_THREADS=2\)
+roam: nodes cannot be created here: the job is sealed
+roam: node {node}: roam_wait_for_end by process {process}, a thread of that node: only .*
+roam: node {node}: roam_finish by process {process}, a thread of that node: only the node's first thread may, .*
+"""
+
+
+def team_refused(command, node, process, env):
+    """What a thread of a team may not do is refused, and changes nothing: the program ends right."""
+    result = run(command, env=env, timeout=60)
+    if result.status != 0 or 'processes right' not in result.out or \
+            re.fullmatch(REFUSED.format(node=node, process=process), result.err) is None:
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
+
+
+def team_alone(how):
+    """A job of one node restricts, copies and sends nothing."""
+    with tempfile.TemporaryDirectory(prefix='roam-team-') as where:
+        path = os.path.join(where, 'stats.json')
+        right(list(map(str, team(how, 4, 4))), '4 processes right', {'ROAM_THREADS': '4', 'ROAM_STATS': path})
+        with open(path, encoding='utf-8') as file:
+            stats = json.load(file)
+    counters = stats['counters']
+    busy = {name: counters[name] for name in ('read_faults', 'write_faults', 'fetches', 'twins', 'diffs',
+                                              'protects', 'invalidations', 'messages_sent') if counters[name] != [0]}
+    if stats['engine'] != 'plain' or busy or counters['conds'] == [0] or counters['flags'] == [0]:
+        raise Wrong(f'{stats["engine"]}, {busy}')
+
+
+def held(env):
+    """Each process prints once, and what main had printed before is there once."""
+    result = run(list(map(str, team('held', 6, 3, 1))), env={'ROAM_THREADS': '3', **env}, timeout=60)
+    lines = sorted(result.out.splitlines())
+    if result.status != 0 or lines != sorted(['6 processes right', *(f'process {i} of 6' for i in range(6))]):
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
+
+
+def late_statics():
+    """What main writes between its CREATEs all processes have, which ROAM_CHECK=statics says."""
+    result = run(list(map(str, team('late', 4, 2, 1))), env={'ROAM_THREADS': '2', 'ROAM_CHECK': 'statics'},
+                 timeout=60)
+    said = re.findall(r'^roam: statics: (\w+) \(.*was written between CREATE and the first synchronisation: ',
+                      result.err, re.MULTILINE)
+    if result.status != 0 or said != ['late']:
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
+
+
 ASKS_FOR_TWO = r'^roam: the program asks for 2 nodes, the launcher started 1$'
 
 
@@ -1292,11 +1354,20 @@ def team_cases():
                        *map(str, team('all', 4, 2, 1))), {})
     yield ('team of 16 x 4', right, list(map(str, team('all', 64, 4, 1))), '64 processes right',
            {'ROAM_THREADS': '4'})
+    yield ('team, own allocator', right, list(map(str, team('loop', 6, 3))), '6 processes right',
+           {'ROAM_THREADS': '3', 'ROAM_ALLOC': 'own'})
+    for how in ('all', 'loop'):
+        yield f'team of one node, idle library, {how}', team_alone, how
+    for env in ({}, {'ROAM_ALLOC': 'own'}):
+        yield f'team, stdout held {env}', held, env
+    yield 'team, statics written between CREATEs', late_statics
     for how in ('all', 'loop'):
         yield f'team, not divisible, {how}', not_divisible, how
     for how, status, err in (
             ('early', 1, r'^roam: node \d+: no thread of the job can go on; '),
             ('killed', 139, r'^roam: node 1 \(pid \d+\) was killed by signal 11 '),
+            ('cancelled', 1, r'^roam: node \d+: no thread of the job can go on; '),
+            ('quit', 1, r'^roam: node 1: exit by process 3, a thread of this node, would end '),
             ('leave', 3, r'^roam: node 1 \(pid \d+\) exited with status 3')):
         yield (f'team, {how}', expect_env, list(map(str, team(how, 4, 2, 1))), status, err, '',
                {'ROAM_THREADS': '2'})
@@ -1323,9 +1394,16 @@ def team_cases():
                {'ROAM_THREADS': value})
         yield (f'--threads {value}', expect, with_option(2, ['--threads', value], program('hello')), 2,
                '^roam: run: --threads ', '')
-    yield ('team, roam_thread_init', expect_env, list(map(str, team('init', 4, 2, 1))), 0,
-           r'^roam: node 1: roam_thread_init: the threads of this job are fixed \(ROAM_THREADS=2\)$',
-           '4 processes right', {'ROAM_THREADS': '2'})
+    for processes, node in ((4, 1), (2, 0)):
+        words = list(map(str, team('fixed', processes, 2, 1)))
+        yield (f'team of {processes}, calls that are refused', team_refused, words, node, processes - 1,
+               {'ROAM_THREADS': '2'})
+        yield (f'team of {processes}, calls that are refused, launched', team_refused,
+               with_option(node + 1, ['--threads', '2'], *words), node, processes - 1, {})
+    for how in ('gone', 'helper', 'child'):
+        for processes in (4, 2):
+            yield (f'team of {processes}, {how}', right, list(map(str, team(how, processes, 2))),
+                   f'{processes} processes right', {'ROAM_THREADS': '2'})
 
 
 def heap_cases():
@@ -1352,9 +1430,9 @@ def lock_cases():
                {'ROAM_THREADS': str(threads)})
 
 
-def soon_cases():
+def soon_cases(seeds):
     """Calls that give up, where a lock goes by its record and by messages."""
-    for text, env in matrix([0, 1]):
+    for text, env in matrix(seeds):
         yield (f'soon fork 3 {text}', right, started('fork', 'soon', 'fork', 3, 200), 'in time', env)
     for start, env in (('run', {'ROAM_TRANSPORT': 'udp'}), ('run', {'ROAM_ONESIDED': '0'}),
                        ('fork', {'ROAM_THREADS': '2'}), *(('fork', {'ROAM_PROTOCOL': one}) for one in ONE_HEAP),
@@ -1392,7 +1470,8 @@ GROUPS = {
     'stacks': lambda: list(stack_cases()),
     'heap': lambda: list(heap_cases()),
     'locks': lambda: list(lock_cases()),
-    'soon': lambda: list(soon_cases()),
+    'soon': lambda: list(soon_cases([0])),
+    'soon_more': lambda: list(soon_cases([1, 2])),
     'deaths_more': lambda: list(more_death_cases()),
 }
 

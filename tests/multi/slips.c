@@ -2,7 +2,9 @@
  * Slips that are told in one line each, for run.py.
  * slips HOW: twice, unregistered (threads), fork, fork_alone (a child touches the heap), ignores
  * (that nothing was allocated), exits, exits_first (the function ends by pthread_exit, which is no
- * slip of nodes above 0).
+ * slip of nodes above 0), wrlock, rdlock, once (by the thread that is in the section), realloc (of
+ * no block), counts (a barrier for two threads and for three), registers (one more thread on node 1
+ * than was counted).
  */
 #include <pthread.h>
 #include <signal.h>
@@ -10,6 +12,8 @@
 #include <unistd.h>
 
 #include "multi.h"
+
+#define LATE_US 300000u
 
 static const char *how;
 static int *shared;
@@ -33,6 +37,48 @@ static void fork_touches(void)
 	      WTERMSIG(status) == SIGSEGV);
 }
 
+static void again(void)
+{
+	must_fail(roam_once((uint32_t *)shared, again), ROAM_ESTATE);
+}
+
+/* By calls that are made of others. */
+static void built(void)
+{
+	struct roam_rwlock *rwlock = (void *)(shared + 8);
+
+	if (strcmp(how, "once") == 0)
+		must(roam_once((uint32_t *)shared, again));
+	if (strcmp(how, "realloc") == 0)
+		check(roam_realloc((int *)must_alloc(64) + 1, 4, 8) == NULL);
+	if (strcmp(how, "wrlock") != 0 && strcmp(how, "rdlock") != 0)
+		return;
+	must(roam_wrlock(rwlock));
+	must_fail(strcmp(how, "wrlock") == 0 ? roam_wrlock(rwlock) : roam_rdlock(rwlock),
+		  ROAM_ESTATE);
+	must(roam_rwunlock(rwlock));
+}
+
+static void *registers(void *arg)
+{
+	must(roam_thread_init());
+	sleep(5); /* the job ends before */
+	return arg;
+}
+
+/* Node 1 arrives last. */
+static void counts(void)
+{
+	pthread_t thread;
+
+	if (roam_node() == 1)
+		usleep(LATE_US);
+	if (strcmp(how, "registers") == 0 && roam_node() == 1)
+		check(pthread_create(&thread, NULL, registers, NULL) == 0 && usleep(LATE_US) == 0);
+	if (strcmp(how, "counts") == 0)
+		must(roam_barrier(shared, 2 + roam_node()));
+}
+
 static void node_main(void)
 {
 	pthread_t thread;
@@ -40,12 +86,16 @@ static void node_main(void)
 	must(roam_barrier_all());
 	if (strcmp(how, "twice") == 0 && roam_node() == 1)
 		must_fail(roam_thread_init(), ROAM_ESTATE);
+	if (strcmp(how, "counts") == 0 || strcmp(how, "registers") == 0)
+		counts();
 	if (strcmp(how, "unregistered") == 0 && roam_node() == 1) {
 		check(pthread_create(&thread, NULL, unregistered, NULL) == 0);
 		check(pthread_join(thread, NULL) == 0);
 	}
 	if (strcmp(how, "fork") == 0 && roam_node() == 1)
 		fork_touches();
+	if (roam_node() == 1)
+		built();
 	must(roam_barrier_all()); /* no thread more or less is counted */
 	if (strcmp(how, roam_node() == 0 ? "exits_first" : "exits") == 0)
 		pthread_exit(NULL);
@@ -55,8 +105,8 @@ int main(int argc, char **argv)
 {
 	check(argc == 2);
 	how = argv[1];
-	shared = roam_alloc(sizeof(*shared));
-	*shared = 1;
+	shared = roam_alloc(64 * sizeof(*shared));
+	*shared = strcmp(how, "once") != 0;
 	if (strcmp(how, "fork_alone") == 0)
 		fork_touches();
 	must(roam_create_all(node_main, 2));

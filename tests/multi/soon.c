@@ -7,6 +7,7 @@
 #include "multi.h"
 
 #include <stdbool.h>
+#include <unistd.h>
 
 #define WAIT_US  20000u
 #define LATE_US  5000000u /* a busy machine */
@@ -130,6 +131,16 @@ static void once(void)
 	must(roam_barrier_all());
 }
 
+/* In its time, not before. */
+static void gives_up(enum roam_err (*lock)(struct roam_rwlock *, uint64_t))
+{
+	uint64_t until = soon();
+
+	must_fail(lock(&shared->rw, 0), ROAM_ETIMEDOUT);
+	must_fail(lock(&shared->rw, until), ROAM_ETIMEDOUT);
+	check(roam_clock_us() >= until);
+}
+
 /* Node 0 holds it for reading: others read, and none writes. */
 static void readers(void)
 {
@@ -141,13 +152,44 @@ static void readers(void)
 	must(roam_barrier_all());
 	must_fail(roam_trywrlock(&shared->rw), ROAM_EBUSY);
 	must(roam_barrier_all());
+	gives_up(roam_wrlock_until);
+	must(roam_rdlock_until(&shared->rw, soon() + 10000000)); /* no writer waits any more */
+	must(roam_rwunlock(&shared->rw));
+	must(roam_barrier_all());
 	if (roam_node() == 0) {
 		must(roam_rwunlock(&shared->rw));
-		must(roam_wrlock(&shared->rw));
+		must(roam_wrlock_until(&shared->rw, soon() + 10000000));
 	}
 	must(roam_barrier_all());
 	must_fail(roam_tryrdlock(&shared->rw), ROAM_EBUSY);
 	must_fail(roam_trywrlock(&shared->rw), ROAM_EBUSY);
+	must(roam_barrier_all());
+	if (roam_node() != 0) {
+		gives_up(roam_rdlock_until);
+		gives_up(roam_wrlock_until);
+	}
+	must(roam_barrier_all());
+	if (roam_node() == 0)
+		must(roam_rwunlock(&shared->rw));
+	must(roam_barrier_all());
+}
+
+/*
+ * Node 0 reads, node 1 waits to write and gives up; the last node waits to read behind node 1, and
+ * reads then, though node 0 still does.
+ */
+static void makes_way(void)
+{
+	if (roam_node() == 0)
+		must(roam_rdlock(&shared->rw));
+	must(roam_barrier_all());
+	if (roam_node() == 1) {
+		must_fail(roam_wrlock_until(&shared->rw, soon() + 50000), ROAM_ETIMEDOUT);
+	} else if (roam_node() == nodes - 1) {
+		usleep(20000);
+		must(roam_rdlock(&shared->rw));
+		must(roam_rwunlock(&shared->rw));
+	}
 	must(roam_barrier_all());
 	if (roam_node() == 0)
 		must(roam_rwunlock(&shared->rw));
@@ -237,6 +279,7 @@ static void node_main(void)
 	conditions();
 	once();
 	readers();
+	makes_way();
 	kept_out(roam_rdlock, roam_wrlock, 2);
 	kept_out(roam_wrlock, roam_rdlock, 3);
 	kept_out(roam_wrlock, roam_wrlock, 4);

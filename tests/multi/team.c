@@ -1,15 +1,25 @@
 /*
  * Processes that are threads, several to a node (ROAM_THREADS): each is itself, a node's threads
  * have its statics, and all synchronise as processes of their own do.
- * team HOW PROCESSES THREADS ROUNDS; HOW all: roam_create_all, loop: roam_create once per process,
- * init: as all, and a process calls roam_thread_init, unequal: barriers of all begin while other
- * threads of the node come late; the last process early: ends before it has met the others, killed:
- * writes nowhere, leave: exits.
+ * team HOW PROCESSES THREADS ROUNDS; HOW
+ *	all	roam_create_all
+ *	loop	roam_create once per process, of two functions in turn
+ *	unequal	barriers of all begin while other threads of the node come late
+ *	held	as loop, and main holds the lock of stdout while nodes are forked
+ *	late	as loop, and main writes a static between its CREATEs
+ * The last process
+ *	fixed	calls what only other threads may
+ *	gone	ends by pthread_exit
+ *	helper	has a thread of its own write
+ *	child	forks and calls system()
+ *	early	ends before it has met the others; cancelled: so
+ *	killed	writes nowhere; leave: exits; quit: exits with status 0
  */
 #include "multi.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MOST   64u
@@ -18,6 +28,7 @@
 #define LOCKED 40u
 
 struct shared {
+	unsigned char *blocks[MOST]; /* of each process, for the next one */
 	uint64_t words[WORDS];
 	uint64_t seen[MOST]; /* rounds in which this process was there */
 	uint64_t count;      /* under lock */
@@ -30,6 +41,7 @@ static struct shared *shared;
 static unsigned processes, threads, round_now;
 static const char *how;
 static _Atomic unsigned mates; /* static: of the node's threads alone */
+static unsigned late;          /* a static that main writes between its CREATEs */
 static unsigned long all, some, lock, cond, flag;
 
 static uint64_t word(unsigned turn, unsigned i)
@@ -75,6 +87,24 @@ static void queue_up(unsigned me)
 	must(roam_unlock(&lock));
 }
 
+/* Blocks of many sizes, each freed by the next process. */
+static void trade(unsigned me)
+{
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		size_t bytes = (size_t)40 << (turn + me) % 12;
+		unsigned from = (me + 1) % processes;
+		size_t theirs = (size_t)40 << (turn + from) % 12;
+
+		shared->blocks[me] = must_alloc(bytes);
+		memset(shared->blocks[me], (int)(turn + me), bytes);
+		meet();
+		for (size_t i = 0; i < theirs; i++)
+			check(shared->blocks[from][i] == (unsigned char)(turn + from));
+		must(roam_free(shared->blocks[from]));
+		meet();
+	}
+}
+
 /* Not all: some nodes with all their threads, some with a part of them. */
 static void meet_some(unsigned me)
 {
@@ -104,21 +134,89 @@ static void add_up(unsigned me)
 	}
 }
 
+/* Calls of threads that the seal has not fixed, and of those that end a node. */
+static void refused(void)
+{
+	must_fail(roam_thread_init(), ROAM_ESTATE);
+	must_fail(roam_thread_fini(), ROAM_ESTATE);
+	must_fail(roam_create(refused), ROAM_ESTATE);
+	must_fail(roam_wait_for_end(), ROAM_ESTATE);
+	must_fail(roam_finish(), ROAM_ESTATE);
+}
+
+static void *helper_main(void *arg)
+{
+	unsigned me = *(unsigned *)arg;
+
+	shared->seen[me]++; /* it synchronises nothing: its thread of the team does */
+	return NULL;
+}
+
+static void helper(unsigned me)
+{
+	pthread_t thread;
+
+	shared->seen[me]--;
+	check(pthread_create(&thread, NULL, helper_main, &me) == 0);
+	check(pthread_join(thread, NULL) == 0);
+}
+
+static void child(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0)
+		_exit(7);
+	check(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 7);
+	check(system("exit 5") >> 8 == 5);
+}
+
+/* What the last process does at once. */
+static void misbehave(void)
+{
+	if (strcmp(how, "cancelled") == 0) {
+		pthread_cancel(pthread_self());
+		for (;;)
+			pause();
+	}
+	if (strcmp(how, "killed") == 0)
+		*(volatile int *)NULL = 1;
+	if (strcmp(how, "leave") == 0)
+		exit(3);
+	if (strcmp(how, "quit") == 0)
+		exit(0);
+}
+
+static void begin(unsigned me)
+{
+	if (strcmp(how, "unequal") == 0 && me % threads != 0)
+		usleep(20000 * me);
+	if (strcmp(how, "held") == 0 && me == 0)
+		funlockfile(stdout);
+	if (strcmp(how, "held") == 0)
+		printf("process %u of %u\n", me, processes);
+	if (strcmp(how, "late") == 0)
+		check(late == processes - 1);
+	if (me != processes - 1)
+		return;
+	misbehave();
+	if (strcmp(how, "fixed") == 0)
+		refused();
+	if (strcmp(how, "helper") == 0)
+		helper(me);
+	if (strcmp(how, "child") == 0)
+		child();
+}
+
 static void node_main(void)
 {
 	unsigned me = roam_node();
 
-	if (strcmp(how, "unequal") == 0 && me % threads != 0)
-		usleep(20000 * me);
-	if (strcmp(how, "init") == 0 && me == processes - 1)
-		must_fail(roam_thread_init(), ROAM_ESTATE);
 	check(me < processes);
 	if (me == processes - 1 && strcmp(how, "early") == 0)
 		return;
-	if (me == processes - 1 && strcmp(how, "killed") == 0)
-		*(volatile int *)NULL = 1;
-	if (me == processes - 1 && strcmp(how, "leave") == 0)
-		exit(3);
+	begin(me);
 	check(++shared->seen[me] == round_now);
 	meet(); /* nodes may have been forked here, with the statics of their parent */
 	atomic_fetch_add(&mates, 1);
@@ -129,6 +227,7 @@ static void node_main(void)
 		check(shared->seen[i] == round_now);
 	exchange(me);
 	take_locks();
+	trade(me);
 	queue_up(me);
 	meet_some(me);
 	if (me == processes - 1) {
@@ -140,6 +239,15 @@ static void node_main(void)
 	}
 	must(roam_barrier_all());
 	add_up(me);
+	if (strcmp(how, "gone") == 0 && me == processes - 1)
+		pthread_exit(NULL);
+}
+
+/* Of the odd processes, where each has a function. */
+static void odd_main(void)
+{
+	check(roam_node() % 2 == 1);
+	node_main();
 }
 
 /* The library has said why not. */
@@ -154,9 +262,18 @@ static void run_round(void)
 	must(roam_flag_clear(&flag));
 	shared->queue = processes - 1;
 	atomic_store(&mates, 0);
-	if (strcmp(how, "loop") == 0) {
-		for (unsigned i = 1; i < processes; i++)
-			created(roam_create(node_main));
+	late = 0;
+	if (strcmp(how, "held") == 0)
+		flockfile(stdout);
+	if (strcmp(how, "loop") == 0 || strcmp(how, "held") == 0 || strcmp(how, "late") == 0) {
+		for (unsigned i = 1; i < processes; i++) {
+			created(roam_create(i % 2 == 1 ? odd_main : node_main));
+			late = i;
+		}
+		if (strcmp(how, "held") == 0) /* the seal comes while it is held */
+			must(roam_trylock(&lock));
+		if (strcmp(how, "held") == 0)
+			must(roam_unlock(&lock));
 		node_main();
 	} else {
 		created(roam_create_all(node_main, processes));

@@ -40,19 +40,34 @@ def cases():
         for nodes in (2, 3, 4):
             words = ' '.join(f'{key}={value}' for key, value in env.items())
             yield (f'bands of {nodes} nodes {words}', right, [harness.program('bands'), str(nodes)], env)
-    for protocol in harness.protocols():
-        for nodes, env in ((2, {}), (3, {'ROAM_ALLOC': 'own'})):
-            yield (f'memory freed before all synchronise, {nodes} nodes, {protocol}', right,
-                   launched(nodes, 'early_reuse'), {'ROAM_PROTOCOL': protocol, **env})
+    for env in ({}, {'ROAM_FAULT': 'sigsegv'}):
+        yield (f'mappings of rounds that have ended {env}', right, [harness.program('round_maps'), '20'], env)
+    for turn, protocol in enumerate(harness.protocols()):
         yield (f'a cache of one page, {protocol}', right, [harness.program('evicts')],
                {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': '1'})
-        for pages in ('0', '1', '4'):
-            yield (f'shared buffers, {protocol}, {pages} pages', right, [harness.program('pins')],
-                   {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': pages})
+        yield early_reuse(protocol, *EARLY[turn % len(EARLY)])
+        yield buffers(protocol, PAGES[turn % len(PAGES)])
+
+
+EARLY = [(2, {}), (3, {'ROAM_ALLOC': 'own'})]
+PAGES = ['1', '0', '4']
+
+
+def early_reuse(protocol, nodes, env):
+    return (f'memory freed before all synchronise, {nodes} nodes, {protocol}', right,
+            launched(nodes, 'early_reuse'), {'ROAM_PROTOCOL': protocol, **env})
+
+
+def buffers(protocol, pages):
+    return (f'shared buffers, {protocol}, {pages} pages', right, [harness.program('pins')],
+            {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': pages})
 
 
 def many_cases():
-    """More threads than anything else here has, and so more time."""
+    """Every way of every protocol; and more threads than anything else here has, and so more time."""
+    for protocol in harness.protocols():
+        yield from (early_reuse(protocol, *how) for how in EARLY)
+        yield from (buffers(protocol, pages) for pages in PAGES)
     yield ('100,000 threads in turn', slow,
            [harness.program('thread_ends'), 'turn', '2'], {})
     for transport, count in (('shm', 1024), ('udp', 100)):

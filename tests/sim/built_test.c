@@ -49,7 +49,7 @@ struct actor {
 struct truth {
 	uint64_t at; /* offset in the heap */
 	unsigned readers, writers, made;
-	unsigned waiting, entered; /* writers: that wait now, that had it */
+	unsigned waiting, entered, left; /* writers: that wait now, that had it, that gave up */
 	uint64_t value;
 };
 
@@ -119,6 +119,19 @@ static enum roam_err built_lock(const void *lock)
 	return ROAM_OK;
 }
 
+static enum roam_err built_lock_until(const void *lock, uint64_t until_us)
+{
+	enum roam_err err;
+
+	world_doing(built.world, "lock until", which_of(lock));
+	err = roami_lock_until(actor_of(lock)->node, id_of(lock), until_us * US);
+	if (err == ROAM_OK)
+		mirror_fill(lock);
+	else if (err != ROAM_ETIMEDOUT)
+		built_must(err);
+	return err;
+}
+
 static enum roam_err built_trylock(const void *lock)
 {
 	enum roam_err err;
@@ -146,6 +159,21 @@ static enum roam_err built_cond_wait(const void *cond, const void *lock)
 	return ROAM_OK;
 }
 
+static enum roam_err built_cond_wait_until(const void *cond, const void *lock, uint64_t until_us)
+{
+	enum roam_err err;
+
+	world_doing(built.world, "cond wait until", which_of(lock));
+	mirror_write(lock);
+	err = roami_cond_wait_until(actor_of(lock)->node, id_of(cond), id_of(lock), until_us * US);
+	if (err != ROAM_ETIMEDOUT)
+		built_must(err);
+	else if (cond == &actor_of(lock)->mirrors[which_of(lock)].is.rw.writers)
+		built.truths[which_of(lock)].left++;
+	mirror_fill(lock);
+	return err;
+}
+
 static enum roam_err built_cond_broadcast(const void *cond)
 {
 	return roami_cond_post(actor_of(cond)->node, id_of(cond), true);
@@ -169,8 +197,10 @@ static bool built_shared_(const void *addr, size_t bytes)
 
 #define roam_lock                     built_lock
 #define roam_trylock                  built_trylock
+#define roam_lock_until               built_lock_until
 #define roam_unlock                   built_unlock
 #define roam_cond_wait                built_cond_wait
+#define roam_cond_wait_until          built_cond_wait_until
 #define roam_cond_broadcast           built_cond_broadcast
 #define roami_lock_held               built_lock_held
 #define roami_api_shared              built_shared_
@@ -243,17 +273,24 @@ static void read_or_write(struct actor *actor)
 	struct roam_rwlock *rw = &actor->mirrors[which].is.rw;
 	struct truth *truth = &built.truths[which];
 	bool writes = rng_one_in(&actor->rng, 3), late = truth->waiting > 0 && truth->writers == 0;
-	unsigned entered = truth->entered;
+	unsigned entered = truth->entered, left = truth->left;
 	enum roam_err err = ROAM_EBUSY;
 
 	if (rng_one_in(&actor->rng, 4))
 		err = writes ? roam_trywrlock(rw) : roam_tryrdlock(rw);
 	if (err == ROAM_EBUSY && rng_one_in(&actor->rng, 8))
 		return;
+	if (err == ROAM_EBUSY && rng_one_in(&actor->rng, 3)) {
+		uint64_t until = world_now(built.world) / US + rng_below(&actor->rng, 100);
+
+		err = writes ? roam_wrlock_until(rw, until) : roam_rdlock_until(rw, until);
+		if (err == ROAM_ETIMEDOUT)
+			return;
+	}
 	if (err == ROAM_EBUSY)
 		err = writes ? roam_wrlock(rw) : roam_rdlock(rw);
 	built_must(err);
-	if (!writes && late && truth->entered == entered)
+	if (!writes && late && truth->entered == entered && truth->left == left)
 		world_fail(built.world, "object %u: a reader goes before a writer that waited",
 			   which);
 	section(actor, which, writes);

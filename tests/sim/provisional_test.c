@@ -26,7 +26,7 @@
 #define FLAG_ID     4104u
 #define THREADS     (4 * WORLD_THREADS_MAX)
 
-struct guess {
+struct test {
 	struct world *world;
 	unsigned threads;
 	unsigned nodes;
@@ -37,8 +37,8 @@ struct guess {
 	bool came[RACES][THREADS]; /* the threads that have had the group's lock */
 };
 
-struct guess_thread {
-	struct guess *guess;
+struct test_thread {
+	struct test *test;
 	struct roami_node *node;
 	uint32_t number;
 	struct rng rng;
@@ -55,39 +55,39 @@ static uint64_t word_at(uint32_t group, uint32_t page, uint32_t thread)
 	return (uint64_t)(group * GROUP_PAGES + page * page) * ROAM_PAGE_SIZE + thread * 8;
 }
 
-static void guess_must(struct guess *guess, enum roam_err err)
+static void provisional_must(struct test *test, enum roam_err err)
 {
 	if (err != ROAM_OK)
-		world_fail(guess->world, "%s", roam_strerror(err));
+		world_fail(test->world, "%s", roam_strerror(err));
 }
 
-static void guess_pause(struct guess_thread *thread)
+static void provisional_pause(struct test_thread *thread)
 {
 	if (rng_one_in(&thread->rng, 3))
-		world_sleep(thread->guess->world, rng_below(&thread->rng, 20000));
+		world_sleep(thread->test->world, rng_below(&thread->rng, 20000));
 }
 
 /* A page that a node may be writing gets a home, if it has none yet. */
-static void guess_place(struct guess_thread *thread, uint32_t group)
+static void provisional_place(struct test_thread *thread, uint32_t group)
 {
 	uint64_t at = word_at(group, rng_below(&thread->rng, PAGES), 0);
 	struct roami_placement place = {.page = (uint32_t)(at / ROAM_PAGE_SIZE),
 					.pages = 1,
 					.place = ROAM_PLACE_NODE,
-					.home = rng_below(&thread->rng, thread->guess->nodes)};
+					.home = rng_below(&thread->rng, thread->test->nodes)};
 
-	if (thread->guess->places && rng_one_in(&thread->rng, 2))
+	if (thread->test->places && rng_one_in(&thread->rng, 2))
 		roami_placement_all(thread->node, &place);
 }
 
 /* A release, and no acquire: what the node knows of untouched pages stays. */
-static void guess_release(struct guess_thread *thread)
+static void provisional_release(struct test_thread *thread)
 {
-	if (rng_one_in(&thread->rng, thread->guess->release_every))
-		guess_must(thread->guess, roami_flag_set(thread->node, FLAG_ID));
+	if (rng_one_in(&thread->rng, thread->test->release_every))
+		provisional_must(thread->test, roami_flag_set(thread->node, FLAG_ID));
 }
 
-static void guess_write(struct guess_thread *thread, uint32_t group, uint64_t beyond)
+static void provisional_write(struct test_thread *thread, uint32_t group, uint64_t beyond)
 {
 	uint32_t first = rng_below(&thread->rng, PAGES), value = thread->number + 1;
 
@@ -95,14 +95,15 @@ static void guess_write(struct guess_thread *thread, uint32_t group, uint64_t be
 		uint64_t at = word_at(group, (first + i) % PAGES, thread->number) + beyond;
 
 		world_store(thread->node, at, &value, sizeof(value));
-		guess_pause(thread);
-		guess_place(thread, group);
-		guess_release(thread);
+		provisional_pause(thread);
+		provisional_place(thread, group);
+		provisional_release(thread);
 	}
 }
 
 /* What `other` has written there; `inside`: with the lock only. */
-static void guess_check(struct guess_thread *thread, uint32_t group, uint32_t other, bool inside)
+static void provisional_check(struct test_thread *thread, uint32_t group, uint32_t other,
+			      bool inside)
 {
 	for (uint32_t i = 0; i < 2 * PAGES; i++) {
 		uint64_t at = word_at(group, i / 2, other) + i % 2 * INSIDE_AT;
@@ -112,100 +113,100 @@ static void guess_check(struct guess_thread *thread, uint32_t group, uint32_t ot
 			continue;
 		world_load(thread->node, at, &value, sizeof(value));
 		if (value != other + 1)
-			world_fail(thread->guess->world,
+			world_fail(thread->test->world,
 				   "node %u, thread %u reads %u of thread %u, group %u, page %u",
 				   thread->node->me, thread->number, value, other, group, i / 2);
 	}
 }
 
-static void guess_group(struct guess_thread *thread, uint32_t group)
+static void provisional_group(struct test_thread *thread, uint32_t group)
 {
-	struct guess *guess = thread->guess;
+	struct test *test = thread->test;
 
-	guess_write(thread, group, 0);
-	guess_must(guess, roami_lock(thread->node, lock_of(group)));
-	for (uint32_t other = 0; other < guess->threads; other++)
-		if (guess->came[group][other])
-			guess_check(thread, group, other, guess->scoped);
-	guess_write(thread, group, INSIDE_AT);
-	guess->came[group][thread->number] = true;
-	guess_must(guess, roami_unlock(thread->node, lock_of(group)));
+	provisional_write(thread, group, 0);
+	provisional_must(test, roami_lock(thread->node, lock_of(group)));
+	for (uint32_t other = 0; other < test->threads; other++)
+		if (test->came[group][other])
+			provisional_check(thread, group, other, test->scoped);
+	provisional_write(thread, group, INSIDE_AT);
+	test->came[group][thread->number] = true;
+	provisional_must(test, roami_unlock(thread->node, lock_of(group)));
 }
 
 /* With the lock: what its earlier holders wrote in the page is there. */
-static void race_lock(struct guess_thread *thread, uint32_t group, uint64_t page)
+static void race_lock(struct test_thread *thread, uint32_t group, uint64_t page)
 {
-	struct guess *guess = thread->guess;
+	struct test *test = thread->test;
 	uint32_t value = thread->number + 1;
 
-	guess_must(guess, roami_lock(thread->node, lock_of(group)));
-	for (uint32_t other = 0; other < guess->threads; other++) {
+	provisional_must(test, roami_lock(thread->node, lock_of(group)));
+	for (uint32_t other = 0; other < test->threads; other++) {
 		uint32_t found = other + 1;
 
-		if (guess->came[group][other])
+		if (test->came[group][other])
 			world_load(thread->node, page + other * 8, &found, sizeof(found));
 		if (found != other + 1)
-			world_fail(guess->world, "node %u reads %u of thread %u, race %u",
+			world_fail(test->world, "node %u reads %u of thread %u, race %u",
 				   thread->node->me, found, other, group);
 	}
 	world_store(thread->node, page + thread->number * 8, &value, sizeof(value));
-	guess->came[group][thread->number] = true;
-	guess_must(guess, roami_unlock(thread->node, lock_of(group)));
+	test->came[group][thread->number] = true;
+	provisional_must(test, roami_unlock(thread->node, lock_of(group)));
 }
 
-/* One page is claimed, with which it becomes known of another that no node has touched it. */
-static void guess_race(struct guess_thread *thread, uint32_t group)
+/* Claims one page; the answer also says that another page is untouched. */
+static void provisional_race(struct test_thread *thread, uint32_t group)
 {
 	uint64_t claimed = (uint64_t)group * GROUP_PAGES * ROAM_PAGE_SIZE;
 	uint64_t page = claimed + (2 + group * group % (GROUP_PAGES - 2)) * ROAM_PAGE_SIZE;
 	uint32_t value = thread->number + 1;
 
-	guess_must(thread->guess, roami_barrier(thread->node, START_ID, 0));
+	provisional_must(thread->test, roami_barrier(thread->node, START_ID, 0));
 	if (thread->number % 2 == 0) {
-		world_sleep(thread->guess->world, rng_below(&thread->rng, RACE_NS));
+		world_sleep(thread->test->world, rng_below(&thread->rng, RACE_NS));
 		race_lock(thread, group, page);
 		return;
 	}
 	world_store(thread->node, claimed + thread->number * 8, &value, sizeof(value));
-	world_sleep(thread->guess->world, rng_below(&thread->rng, RACE_NS));
+	world_sleep(thread->test->world, rng_below(&thread->rng, RACE_NS));
 	world_store(thread->node, page + thread->number * 8, &value, sizeof(value));
 }
 
-static void guess_main(void *arg)
+static void provisional_main(void *arg)
 {
-	struct guess_thread *thread = arg;
-	struct guess *guess = thread->guess;
+	struct test_thread *thread = arg;
+	struct test *test = thread->test;
 	uint32_t first = rng_below(&thread->rng, GROUPS);
 
-	guess_must(guess, roami_barrier(thread->node, START_ID, 0));
-	for (uint32_t group = 0; guess->races && group < RACES; group++)
-		guess_race(thread, group);
-	if (guess->races)
+	provisional_must(test, roami_barrier(thread->node, START_ID, 0));
+	for (uint32_t group = 0; test->races && group < RACES; group++)
+		provisional_race(thread, group);
+	if (test->races)
 		return;
 	for (uint32_t i = 0; i < GROUPS; i++)
-		guess_group(thread, (first + i) % GROUPS);
-	guess_must(guess, roami_barrier(thread->node, START_ID, 0));
-	for (uint32_t i = 0; i < GROUPS * guess->threads; i++)
-		guess_check(thread, i / guess->threads, i % guess->threads, false);
+		provisional_group(thread, (first + i) % GROUPS);
+	provisional_must(test, roami_barrier(thread->node, START_ID, 0));
+	for (uint32_t i = 0; i < GROUPS * test->threads; i++)
+		provisional_check(thread, i / test->threads, i % test->threads, false);
 }
 
-static void guess_spawn(struct guess *guess, const struct world_config *config,
-			struct guess_thread *threads)
+static void provisional_spawn(struct test *test, const struct world_config *config,
+			      struct test_thread *threads)
 {
 	for (unsigned node = 0; node < config->nodes; node++)
 		for (unsigned i = 0; i < config->threads[node]; i++) {
-			uint32_t number = guess->threads++;
+			uint32_t number = test->threads++;
 
-			threads[number] = (struct guess_thread){guess,
-								world_node(guess->world, node),
-								number,
-								{config->seed * 64 + number}};
-			world_spawn(guess->world, node, guess_main, &threads[number]);
+			threads[number] = (struct test_thread){test,
+							       world_node(test->world, node),
+							       number,
+							       {config->seed * 64 + number}};
+			world_spawn(test->world, node, provisional_main, &threads[number]);
 		}
 }
 
 /* A protocol under which such pages are. */
-static const struct roam_protocol *guess_protocol(void)
+static const struct roam_protocol *provisional_protocol(void)
 {
 	unsigned at = 0;
 
@@ -215,9 +216,9 @@ static const struct roam_protocol *guess_protocol(void)
 }
 
 /* Half of the pages under that one; false: that cannot be beside the job's protocol. */
-static bool guess_mix(struct world_config *config)
+static bool provisional_mix(struct world_config *config)
 {
-	config->regions[0] = guess_protocol();
+	config->regions[0] = provisional_protocol();
 	config->region_count = 1;
 	config->region_pages = GROUPS / 2 * GROUP_PAGES;
 	return roami_protocol_beside(config->protocol, config->regions[0]);
@@ -233,11 +234,11 @@ static void race_config(struct world_config *config)
 	config->stall_every = 3;
 }
 
-static bool guess_one(const struct seed_options *options, const struct roam_protocol *protocol,
-		      uint64_t seed, void *arg)
+static bool provisional_one(const struct seed_options *options,
+			    const struct roam_protocol *protocol, uint64_t seed, void *arg)
 {
-	struct guess_thread threads[THREADS];
-	struct guess guess = {.threads = 0};
+	struct test_thread threads[THREADS];
+	struct test test = {.threads = 0};
 	struct world_config config;
 	bool good;
 
@@ -254,24 +255,24 @@ static bool guess_one(const struct seed_options *options, const struct roam_prot
 	config.step_every = (uint32_t)(seed % 3) + 1;
 	if (seed % 4 != 3)
 		config.stall_every = 8;
-	guess.races = seed % 5 == 4;
-	if (guess.races)
+	test.races = seed % 5 == 4;
+	if (test.races)
 		race_config(&config);
 	config.trace = options->trace;
 	if (options->lossy)
 		world_lossy(&config);
-	if (options->mixed && !guess_mix(&config))
+	if (options->mixed && !provisional_mix(&config))
 		return true;
-	guess.nodes = config.nodes;
-	guess.release_every = (uint32_t)(seed % 8) + 1;
-	guess.places = seed % 4 < 2;
-	guess.scoped = world_model(&config) == ROAM_MODEL_SCC;
-	guess.world = world_open(&config);
-	if (guess.world == NULL)
+	test.nodes = config.nodes;
+	test.release_every = (uint32_t)(seed % 8) + 1;
+	test.places = seed % 4 < 2;
+	test.scoped = world_model(&config) == ROAM_MODEL_SCC;
+	test.world = world_open(&config);
+	if (test.world == NULL)
 		exit(EXIT_FAILURE);
-	guess_spawn(&guess, &config, threads);
-	good = seed_world(guess.world, &config);
-	world_close(guess.world);
+	provisional_spawn(&test, &config, threads);
+	good = seed_world(test.world, &config);
+	world_close(test.world);
 	return good;
 }
 
@@ -280,5 +281,5 @@ int main(int argc, char **argv)
 	struct seed_options options = {.from = 1, .to = 100};
 
 	seed_options_read(&options, argc, argv);
-	return seed_main(&options, guess_one, seed_done, NULL);
+	return seed_main(&options, provisional_one, seed_done, NULL);
 }

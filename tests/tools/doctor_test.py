@@ -96,7 +96,7 @@ def case_statics():
 
 
 def case_lists():
-    finds('lists', rf'^FOUND  pointer to private memory stored in `grid`\+0xf0 \({loop("grid[30] = (uint64_t)")}\): '
+    finds('lists', rf'^FOUND  pointer to private memory stored in `grid`\+0xf0 \({loop("grid[30] = (uint64_t)(uintptr_t)&own[2]")}\): '
           'node 1', how=CHECKS)
 
 
@@ -160,8 +160,34 @@ def case_endless():
           how=HUNG)
 
 
+def case_stops():
+    finds('stops', '^FOUND  hangs: not at its end after 8 s, under SC, too: consistency is not the reason: .*node 1',
+          how=HUNG)
+
+
 def case_crash():
     finds('crash', r'^FOUND  crashes, under SC, too.*node 1 .*signal 11')
+
+
+def case_falls():
+    finds('falls', r'^FOUND  crashes, under SC, too.*node 0 .*signal 11')
+
+
+def both(kind, *patterns):
+    """A program that crashes, and why."""
+    found = ill(*CHECKS, SICK, kind)
+    check(len(found) == 2 and 'crashes, under SC, too' in found[0] + found[1], f'{kind}: {found}')
+    for pattern in patterns:
+        check(any(re.search(pattern, line) for line in found), f'{kind}: expected {pattern!r}: {found}')
+
+
+def case_lacks():
+    both('lacks', '^FOUND  static `part` was written by node 0 after CREATE: it points to shared memory')
+
+
+def case_follows():
+    both('follows', rf'^FOUND  pointer to private memory stored in `grid`\+0xf0 '
+         rf'\({loop("grid[30] = (uint64_t)(uintptr_t)own;")}\): node 1')
 
 
 def case_refuses():
@@ -184,6 +210,17 @@ def case_right():
 def case_counts():
     out = healthy('--nodes', '3', '--seeds', '0', SICK, 'counts')
     check('note   page of `grid` (+0) is written by all 3 nodes, each its own bytes' in out, out)
+
+
+def case_owns():
+    out = healthy(*CHECKS, SICK, 'owns')
+    check('note   static `root` was written by every node after CREATE' in out, out)
+
+
+def case_keeps():
+    out = healthy(*CHECKS, SICK, 'keeps')
+    check('note   static `root` was written by node 0 after CREATE' in out and
+          'what is printed is the same if all share it' in out, out)
 
 
 def case_declared():
@@ -224,6 +261,8 @@ def case_sharing():
         root = xml.etree.ElementTree.fromstring(picture)
         cells = [each for each in root.iter('rect') if each.get('width') == '9']
         check(len(cells) >= 64 and 'wrote: node 0' in root.find('.//title').text, picture[:300])
+    out, _ = doctor('--sharing', '--nodes', '3', SICK, 'small', status=0)
+    check(re.search(r'^sick\.c:\d+ \(3 blocks\) +24 +1 +1 +1 ', out, re.MULTILINE), out)
     out, _ = doctor('--sharing', '--nodes', '2', SICK, 'racing', status=0)
     check('(1 bytes in common)' in out or re.search(r'\([2-8] bytes in common\)', out), out)
 
@@ -254,7 +293,7 @@ def case_json():
             said = json.load(file)
     check(said['format'] == 'roam doctor 1' and not said['healthy'], said)
     check([(each['kind'], each['grave']) for each in said['findings']] == [('statics', True)], said)
-    check(set(said['protocols']) == {'SC', 'RC', 'ScC'} and len(said['runs']) == 9, said)
+    check(set(said['protocols']) == {'SC', 'RC', 'ScC'} and len(said['runs']) == 10, said)
     check(all(run['status'] == 0 and not run['hung'] for run in said['runs']), said)
     out, _ = doctor('--json', '-', *FEW, SICK, 'right', status=0)
     check(json.loads(out)['healthy'] is True, out)

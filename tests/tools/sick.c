@@ -4,11 +4,13 @@
  * those in the table at the end; "right" makes none, "alone" does not use roam at all.
  */
 #include <roam/roam.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,7 +22,8 @@
 
 static uint64_t *grid, *other;
 static uint64_t lock, flag;
-static uint64_t *own; /* private */
+static uint64_t *own;  /* private */
+static uint64_t *part; /* private to each node: what the mistake "lacks" takes for shared */
 static uint64_t root; /* private to each node: what the mistake "statics" takes for shared */
 
 /* What a program does that makes no mistake: it adds under a lock. */
@@ -319,12 +322,103 @@ static void endless(void)
 	roam_barrier_all();
 }
 
+/* Waits for what roam does not know. */
+static void stops(void)
+{
+	roam_barrier_all();
+	if (roam_node() == 1)
+		raise(SIGSTOP);
+	roam_barrier_all();
+}
+
+/* No mistake: each node keeps a number of its own in a static. */
+static void owns(void)
+{
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		root = 3 * roam_node() + i + 1;
+		roam_lock(&lock);
+		grid[7] += root;
+		roam_unlock(&lock);
+	}
+	roam_barrier_all();
+}
+
+/* No mistake: node 0 alone uses the static. */
+static void keeps(void)
+{
+	if (roam_node() == 0)
+		root = 42;
+	roam_barrier_all();
+	if (roam_node() == 0)
+		grid[9] = root;
+	roam_barrier_all();
+}
+
+/* One node allocates for all, and keeps the address to itself. */
+static void lacks(void)
+{
+	if (roam_node() == 0)
+		part = roam_alloc(4096);
+	roam_barrier_all();
+	if (roam_node() == 1)
+		*(volatile uint64_t *)part = 1;
+	roam_barrier_all();
+}
+
+/* The element of a list in shared memory is private, and another node follows the list. */
+static void follows(void)
+{
+	at_home();
+	if (roam_node() == 1) {
+		own = mmap((void *)0x300000000000, 4096, /* NOLINT: where no other node has any */
+			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (own == MAP_FAILED)
+			abort();
+		grid[30] = (uint64_t)(uintptr_t)own;
+	}
+	roam_barrier_all();
+	if (roam_node() == 0)
+		grid[31] = *(volatile uint64_t *)(uintptr_t)grid[30]; /* NOLINT: an address */
+	roam_barrier_all();
+}
+
 static void crash(void)
 {
 	volatile uint64_t *volatile nowhere = NULL; /* unknown to the compiler */
 
 	roam_barrier_all();
 	if (roam_node() == 1)
+		*nowhere = 1;
+	roam_barrier_all();
+}
+
+/* No mistake, but slow: each node counts in a block of its own, which share a page. */
+static void small(void)
+{
+	uint64_t *block;
+
+	for (unsigned turn = 0; turn < roam_nodes(); turn++) {
+		if (roam_node() == 0) /* of node 0's memory, where they lie together */
+			grid[40 + turn] = (uint64_t)(uintptr_t)roam_alloc(sizeof(*block));
+		roam_barrier_all();
+	}
+	block = (uint64_t *)(uintptr_t)grid[40 + roam_node()]; /* NOLINT: an address */
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		(*block)++;
+		roam_barrier_all();
+	}
+	if (roam_node() == 0)
+		memset(&grid[40], 0, roam_nodes() * sizeof(*grid));
+	roam_barrier_all();
+}
+
+/* Node 0 itself. */
+static void falls(void)
+{
+	volatile uint64_t *volatile nowhere = NULL;
+
+	roam_barrier_all();
+	if (roam_node() == 0)
 		*nowhere = 1;
 	roam_barrier_all();
 }
@@ -360,7 +454,10 @@ static const struct {
 	{"blocks", blocks},
 	{"spins", spins}, {"stale", stale}, {"scope", scope},
 	{"declared", declared}, {"stuck", stuck},
-	{"endless", endless}, {"crash", crash}, {"chance", chance}, {"refuses", refuses},
+	{"endless", endless}, {"stops", stops}, {"owns", owns}, {"crash", crash},
+	{"small", small}, {"falls", falls}, {"keeps", keeps}, {"lacks", lacks},
+	{"follows", follows},
+	{"chance", chance}, {"refuses", refuses},
 };
 
 static void (*work)(void);

@@ -85,7 +85,7 @@ static void test_clocks(void)
 	CU_ASSERT(roami_heap_parts_take(pool, 255, false, 1, &clock, &first, &used));
 	CU_ASSERT_EQUAL(first, 1);
 	roami_heap_parts_put(pool, 1, 255, true, 1, 9);
-	roami_heap_parts_settle(pool);
+	roami_heap_parts_collect(pool);
 	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 0).node, ROAMI_HEAP_PARTS_NOBODY);
 	CU_ASSERT(roami_heap_parts_take(pool, 255, true, 0, &clock, &first, &used));
 	free(pool);

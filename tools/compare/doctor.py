@@ -115,21 +115,24 @@ class Doctor:
         self.runs = []
         self.declared = None
 
-    def run(self, model, nodes, how='', **variables):
-        """A run, or None if its model has been given up."""
-        protocol = self.models.get(model)
-        if protocol is None or model in self.given_up:
-            self.progress.step('')
-            return None
-        label = f'{protocol} on {nodes}{", " if how else ""}{how}'
+    def start(self, model, nodes, how, variables):
+        label = f'{self.models[model]} on {nodes}{", " if how else ""}{how}'
         self.progress.step(label)
         run = self.program.start(self.program.style, label, model, nodes,
-                                 {'ROAM_PROTOCOL': protocol, **variables})
+                                 {'ROAM_PROTOCOL': self.models[model], **variables})
+        self.runs.append(run)
+        return run
+
+    def run(self, model, nodes, how='', **variables):
+        """A run, or None if its model has been given up."""
+        if model not in self.models or model in self.given_up:
+            self.progress.step('')
+            return None
+        run = self.start(model, nodes, how, variables)
         self.note(run)
         return run
 
     def note(self, run):
-        self.runs.append(run)
         needs = finds.NEEDS.search(run.outcome.err)
         self.declared = needs.group(1) if needs else self.declared
         if run.failed():
@@ -159,26 +162,48 @@ class Doctor:
         for how in [{}, *self.seeds()]:
             run = first or self.run('SC', nodes, **how)
             if first is not None:
+                self.runs.append(first)
                 self.note(first)
             first = None
             if run is not None and not run.failed():
                 answers.add(run.outcome.out)
-        if 'SC' in self.given_up:
-            return
-        for model in ('RC', 'ScC'):
+        for model in ('RC', 'ScC') if 'SC' not in self.given_up else ():
             more = [{'how': 'ROAM_PREFETCH=0', 'ROAM_PREFETCH': '0'}] if model == 'RC' else []
             for how in [{}, *self.seeds(), *more]:
                 self.compare(self.run(model, nodes, **how), nodes)
-        run = self.run('RC', nodes, f'ROAM_CHECK={CHECKS}', ROAM_CHECK=CHECKS,
-                       ROAM_HOT='0')  # each interval's first write to a page faults, and is noted
-        if run is not None:
-            finds.races(self.findings, run, self.args.program)
-            finds.pointers(self.findings, run, self.args.program)
-            finds.sharing(self.findings, run, self.args.program)
-            finds.statics(self.findings, run, self.args.program)
-        run = self.run('RC', nodes, 'ROAM_CHECK=heap', ROAM_CHECK='heap')  # it moves blocks apart
-        if run is not None:
-            finds.heap(self.findings, run, self.args.program)
+        self.look(nodes)
+
+    def look(self, nodes):
+        """The runs with checks, which may show why other runs failed; not if each would hang, too."""
+        if any(run.outcome.hung for run in self.fails.values()) or 'RC' not in self.models:
+            return
+        run = self.start('RC', nodes, f'ROAM_CHECK={CHECKS}', {
+            'ROAM_CHECK': CHECKS,
+            'ROAM_HOT': '0'})  # each interval's first write to a page faults, and is noted
+        finds.races(self.findings, run, self.args.program)
+        finds.pointers(self.findings, run, self.args.program)
+        finds.sharing(self.findings, run, self.args.program)
+        self.weigh_statics(finds.statics(self.findings, run, self.args.program), nodes)
+        self.judge_checked(run)
+        run = self.start('RC', nodes, 'ROAM_CHECK=heap', {'ROAM_CHECK': 'heap'})  # it moves blocks apart
+        finds.heap(self.findings, run, self.args.program)
+        self.judge_checked(run)
+
+    def judge_checked(self, run):
+        """A run with a check has failed, of which the check has said nothing, and no other run has."""
+        if run.failed() and not self.fails and \
+                not any(run.label in finding.seen for finding in self.findings.ordered()):
+            self.judge_failed(run, 'not without the check, which only moves things and takes time')
+
+    def weigh_statics(self, names, nodes):
+        """Whether it matters that each node has its own of these statics: threads of one node share them."""
+        if not names or self.program.style != doctor_runs.CREATES or not self.answers[nodes].tells():
+            return
+        self.progress.count += 1
+        run = self.start('RC', nodes, f'ROAM_THREADS={nodes}', {'ROAM_THREADS': str(nodes)})
+        alike = not run.failed() and self.answers[nodes].other(run.outcome.out) is None
+        for name in names:
+            self.findings.shared_alike(name, alike)
 
     def compare(self, run, nodes):
         """Notes another answer than under SC, which more runs under SC must confirm."""
@@ -255,7 +280,8 @@ class Doctor:
                               'if it is only slow: --timeout')
         elif run.crashed() is not None:
             self.findings.add(run, 'crash', '', f'crashes, {when}: {run.crashed()}',
-                              'find the place: roam run --gdb, or docs/debugging.md, "gdb"')
+                              'if no other line says why, find the place: roam run --gdb, or '
+                              'docs/debugging.md, "gdb"')
         else:
             self.findings.add(run, 'status', '', f'fails with status {outcome.status}, {when}: '
                               f'{run.said()}', 'see what it says')

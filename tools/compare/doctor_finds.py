@@ -12,6 +12,8 @@ RACE = re.compile(r'^roam: race: (0x[0-9a-f]+)(?: \((.*?) \+ (0x[0-9a-f]+|0), of
 CODE = re.compile(r'^(\S+)\+(0x[0-9a-f]+)(.*)$')
 STATICS = re.compile(r'^roam: statics: (\S+) \((\d+) bytes\) was written after CREATE on nodes? '
                      r'([\d, ]+) of (\d+), and differs between them; used by (.*)$', re.MULTILINE)
+BROKEN = re.compile(r'^roam: statics: (\S+) \(\d+ bytes\) was written after CREATE on node (\d+), and points to '
+                    r'shared memory; node \d+ may lack that; used by (.*)$', re.MULTILINE)
 SHARING = re.compile(r'^roam: sharing: page (0x[0-9a-f]+)(?: \((.*?) \+ (0x[0-9a-f]+|0), of .*\))? '
                      r'is written by all (\d+) nodes', re.MULTILINE)
 POINTERS = re.compile(r'^roam: pointers: node (\d+) stored \S+ at (0x[0-9a-f]+)(?: \((.*?) \+ (0x[0-9a-f]+|0), of '
@@ -38,6 +40,7 @@ class Finding:
     def __init__(self, kind, text, advice, grave=True):
         self.kind, self.text, self.advice, self.grave = kind, text, advice, grave
         self.seen = []
+        self.alike = True
 
     def json(self):
         return {'kind': self.kind, 'text': self.text, 'advice': self.advice, 'grave': self.grave,
@@ -53,6 +56,15 @@ class Findings:
         finding = self.all.setdefault((kind, key), Finding(kind, text, advice, grave))
         if run is not None and run.label not in finding.seen:
             finding.seen.append(run.label)
+
+    def shared_alike(self, name, alike):
+        """What the program prints is, or is not, the same if all nodes have one copy of this static: if it is
+        on every number of nodes, each node is to have its own."""
+        finding = self.all[('statics', name)]
+        finding.alike = finding.alike and alike
+        finding.grave = not finding.alike
+        note = '; what is printed is the same if all share it'
+        finding.text = finding.text.replace(note, '') + (note if alike else '')
 
     def has(self, kind):
         return any(name == kind for name, _ in self.all)
@@ -102,6 +114,10 @@ class Answers:
         lines = self.lines(self.texts[0])
         return next((lines[i] for i, words in enumerate(shape) if words is None or None in words),
                     '')
+
+    def tells(self):
+        """Whether there is an answer to compare with."""
+        return self.verified() or any(known_words(words) for words in self.shape() or [])
 
     def other(self, text):
         """(line, expected line) where an output is another answer; None: it is this one."""
@@ -236,18 +252,29 @@ def sharing(findings, run, program):
         what = f'of {block_name(program, name)} (+{offset})' if name else address
         findings.add(run, 'sharing', name or address,
                      f'page {what} is written by all {nodes} nodes, each its own bytes',
-                     'if it is slow: pad each node\'s part to a page (4096 bytes), or take '
-                     'ROAM_PROTOCOL=adapt', grave=False)
+                     'if it is slow: pad each node\'s part to a page (4096 bytes; to 64 bytes between '
+                     'threads of one node), or take ROAM_PROTOCOL=adapt', grave=False)
+
+
+SHARED = 'ROAM_SHARED before the declaration of {0}, or allocate it (roam_alloc, G_MALLOC) before CREATE'
 
 
 def statics(findings, run, _program):
+    """Returns the names of those that some of the nodes have written, not all."""
+    some = []
     for match in STATICS.finditer(run.outcome.err):
         name, _, writers, nodes, users = match.groups()
         every = len(writers.split(',')) == int(nodes)
         by = 'every node' if every else f'node{"s" if "," in writers else ""} {writers}'
+        some += [] if every else [name]
         findings.add(run, 'statics', name,
                      f'static `{name}` was written by {by} after CREATE, and differs between nodes '
                      f'(used by {users})',
-                     f'if nodes are to see each other\'s: ROAM_SHARED before the declaration of '
-                     f'{name}, or allocate it (roam_alloc, G_MALLOC) before CREATE; if each is to '
+                     f'if nodes are to see each other\'s: {SHARED.format(name)}; if each is to '
                      'have its own, nothing', grave=not every)
+    for match in BROKEN.finditer(run.outcome.err):
+        name, writer, users = match.groups()
+        findings.add(run, 'statics', name,
+                     f'static `{name}` was written by node {writer} after CREATE: it points to shared memory, '
+                     f'and the other nodes do not have that pointer (used by {users})', SHARED.format(name))
+    return some

@@ -92,7 +92,7 @@ class Run:
 
     def has_nodes(self, style):
         """Whether it is a job of several nodes; a launcher names processes of any program."""
-        shown = r'^roam: .*\bwaited\b' if style == LAUNCHED else r'^roam: .*\bnode [1-9]'
+        shown = r'^roam: .*\bwaited\b' if style == LAUNCHED else r'^roam: .*\bnode ([1-9]|0 \(pid \d+\) was )'
         return (self.ran or 0) > 1 or any('node 1' in look for look in self.outcome.looks) or \
             re.search(shown, self.outcome.err, re.MULTILINE) is not None
 

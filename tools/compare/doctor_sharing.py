@@ -55,6 +55,16 @@ class Block:
     def __init__(self, offset, size, name):
         self.offset, self.size, self.name = offset, size, name
         self.pages = []
+        self.spans = set(range(offset // PAGE, (offset + size - 1) // PAGE + 1))  # pages, used or not
+
+    def join(self, others):
+        """Small allocations of one place in the program, as one."""
+        for other in others:
+            self.size += other.size
+            self.spans |= other.spans
+            self.pages += other.pages
+        self.pages = sorted(set(self.pages), key=lambda page: page.number)
+        self.name = f'{self.name} ({len(others) + 1} blocks)'
 
     def shared(self):
         """Pages that several nodes use, the hottest first."""
@@ -64,7 +74,7 @@ class Block:
     def row(self):
         shared = self.shared()
         sums = [sum(values) for values in zip(*(page.sums() for page in self.pages))] or [0] * 3
-        return (self.name, self.size, (self.offset + self.size - 1) // PAGE - self.offset // PAGE + 1,
+        return (self.name, self.size, len(self.spans),
                 len(shared), sum(len(page.wrote) > 1 for page in shared), *sums)
 
 
@@ -95,6 +105,7 @@ class Sharing:
                        for offset, (size, code, name) in sorted(known.items()) if size > 0]
         self.other = Block(0, 0, '(no allocation)')
         self.deal()
+        self.join_small()
 
     def line(self, code):
         return code and finds.code_place(self.program, code)
@@ -116,6 +127,16 @@ class Sharing:
                      if block.offset + block.size > page.number * PAGE]
             for block in there or [self.other]:
                 block.pages.append(page)
+
+    def join_small(self):
+        """Many small allocations lie in one page, which would be shown for each of them."""
+        places = {}
+        for block in self.blocks:
+            places.setdefault(block.name if block.size < PAGE else block, []).append(block)
+        for same in places.values():
+            if len(same) > 1:
+                same[0].join(same[1:])
+        self.blocks = [same[0] for same in places.values()]
 
     def hot(self):
         """Allocations with pages that several use, the hottest first."""

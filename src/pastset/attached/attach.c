@@ -253,7 +253,7 @@ static void attach_again(struct roam_ps_server *server, const struct attach_ask 
 
 /* ------------------------------------------------------------------------------------ questions */
 
-/* It goes out on this connection. */
+/* Prepares a question that is about to be sent on this connection. */
 static void ask_prepare(struct roam_ps_server *server, struct attach_ask *ask)
 {
 	uint64_t now;
@@ -341,7 +341,7 @@ static bool attach_answer(struct roam_ps_server *server, const uint8_t *text, si
 	return true;
 }
 
-/* What the socket had no room for goes out; the lock is not held.  false: it is broken. */
+/* Sends what the socket had no room for; the lock is not held.  false: the connection is broken. */
 static bool attach_flush(struct roam_ps_server *server, bool *full_p)
 {
 	bool good;
@@ -401,7 +401,10 @@ static void ask_sleep(struct roam_ps_server *server, struct attach_ask *ask)
 	ask->sleeps = false;
 }
 
-/* One step of it: sends, reads for all, makes a connection, or sleeps while another thread does. */
+/*
+ * One step of a question: sends, reads for all, makes a connection, or sleeps while another thread
+ * does.
+ */
 static void ask_step(struct roam_ps_server *server, struct attach_ask *ask)
 {
 	bool sends = !server->broken && !server->full;
@@ -535,7 +538,7 @@ enum roam_err roami_attach_call(struct roam_ps_server *server, uint32_t kind, ui
 	return err;
 }
 
-/* Those of an operation that counts rounds. */
+/* The element's struct roami_unsure if the operation counts rounds; else NULL. */
 static struct roami_unsure *attach_unsure(struct roam_ps_element *element,
 					  const struct roami_ask *ask)
 {

@@ -109,7 +109,7 @@ bool roami_line_receive(struct roami_line *line, bool full, uint64_t until)
 
 /* -------------------------------------------------------------------------------------- meeting */
 
-/* It has taken long enough; errno. */
+/* Whether the time for connecting is over, with errno. */
 static bool meet_late(const struct roami_line *line)
 {
 	uint64_t now = roami_os_now_ns();
@@ -175,7 +175,7 @@ static enum roam_err meet_frame(struct roami_line *line, uint32_t kind, void *da
 	return ROAM_OK;
 }
 
-/* Both show that they know the key. */
+/* Client and server show each other that they know the key. */
 static enum roam_err line_meet(struct roami_line *line, const char *address, const uint8_t *key,
 			       const struct roami_attach *attach, struct roami_attached *attached_p,
 			       char *why, size_t why_bytes)

@@ -57,7 +57,7 @@ bool roami_line_receive(struct roami_line *line, bool full, uint64_t until);
 /* The next whole frame that has come, opened; NULL: there is none, or *bad_p. */
 uint8_t *roami_line_frame(struct roami_line *line, size_t *bytes_p, bool *bad_p);
 
-/* That frame is done with. */
+/* Drops the frame that was read. */
 void roami_line_shift(struct roami_line *line);
 
 #endif

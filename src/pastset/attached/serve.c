@@ -24,7 +24,10 @@ static void *serve_main(void *arg)
 	struct roami_serve *serve = arg;
 	sigset_t faults;
 
-	/* It handles messages: memory that is used up is to be reported, as by other threads. */
+	/*
+	 * This thread handles messages, so it must report faults of exhausted memory as other
+	 * threads do.
+	 */
 	sigemptyset(&faults);
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);

@@ -16,8 +16,8 @@ struct roami_guests;
 struct roami_guest;
 
 /*
- * What is remembered of clients without a connection: beyond that, the one longest without is
- * forgotten.
+ * Limits of what is remembered of clients without a connection; beyond them, the one longest
+ * without is forgotten.
  */
 struct roami_keep {
 	uint64_t ns;    /* so long */

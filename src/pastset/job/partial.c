@@ -86,7 +86,7 @@ const void *roami_taker_given(const struct roami_taker *taker, uint64_t round)
 	return given->tuple;
 }
 
-/* It comes after what was given before, and not before it was wanted no more. */
+/* A partial has come: keeps it, unless it was returned and is not wanted. */
 static void taker_give(struct roami_taker *taker, uint64_t round, const void *tuple, size_t bytes)
 {
 	struct roami_given *given = &taker->given[round & 1];

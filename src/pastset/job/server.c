@@ -62,7 +62,7 @@ static void server_bind(struct roami_node *node, const struct roam_request *requ
 	roami_reply(node, request, &part, 1);
 }
 
-/* It came by another node, from a program that is attached there. */
+/* Whether a request is another node's, for a program that is attached there. */
 static bool server_relayed(struct roami_past *past, const struct roam_request *request)
 {
 	return request->type == roami_past_type(past, ROAMI_PAST_RELAY);

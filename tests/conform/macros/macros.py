@@ -2,9 +2,11 @@
 """Programs with macros as their users run them: under a launcher, under every kind of protocol, over
 datagrams, with barriers along the tree; what they print, and what ROAM_STATS says of a marked region.
 
-    macros.py launched|survive|teams|tree|marks"""
+    macros.py complete|launched|survive|teams|tree|marks"""
+import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -37,6 +39,27 @@ def run(command, wanted='', status=0, err=None, **env):
 
 def launch(nodes, *command):
     return [program('roam'), 'run', '-n', str(nodes), *command]
+
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DEFINED = re.compile(r'^(?:roam_macro|roam_call|roam_ignored|roam_mark|define)\(<\|([A-Z][A-Z0-9_]*)', re.MULTILINE)
+
+
+def read(path):
+    with open(path, encoding='utf-8') as file:
+        return file.read()
+
+
+def complete():
+    """Both macro files have the same macros, and each is in a program, outside of its comments."""
+    files = [os.path.join(HERE, '..', '..', '..', 'include', 'roam', name)
+             for name in ('parmacs.m4', 'parmacs-pthread.m4')]
+    over, natively = (set(DEFINED.findall(read(path))) for path in files)
+    assert over == natively and len(over) > 90, over ^ natively
+    text = ''.join(re.sub(r'/\*.*?\*/', '', read(path), flags=re.DOTALL)
+                   for path in glob.glob(os.path.join(HERE, '*.[CH]')))
+    unused = [name for name in sorted(over) if not re.search(rf'\b{name}\b', text)]
+    assert not unused, unused
 
 
 def launched():
@@ -155,7 +178,7 @@ def marks():
             assert counted == [6, 6, 6], counted
 
 
-GROUPS = {'launched': launched, 'survive': survive, 'teams': teams, 'tree': tree, 'marks': marks}
+GROUPS = {'complete': complete, 'launched': launched, 'survive': survive, 'teams': teams, 'tree': tree, 'marks': marks}
 
 if __name__ == '__main__':
     GROUPS[sys.argv[1]]()

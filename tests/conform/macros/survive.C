@@ -1,7 +1,7 @@
 /*
  * What programs of the suite do, one case a run: survive CASE PROCS.
  *
- *	input     reads its standard input and allocates, deep in a function, before MAIN_INITENV
+ *	input     reads its standard input, then allocates, deep in a function, before MAIN_INITENV
  *	locks     65,536 locks in an array
  *	late      one process initialises locks and conditions after CREATE, others use them
  *	threads   any thread of any process allocates after CREATE
@@ -87,12 +87,15 @@ static long ticket(void)
 
 static long *read_bodies(long depth)
 {
-	long *read, i;
+	long *read, i, first;
 
 	if (depth > 0)
 		return read_bodies(depth - 1);
+	if (scanf("%ld", &first) != 1)
+		exit(4);
 	read = (long *)G_MALLOC(BODIES * sizeof(long))
-	for (i = 0; i < BODIES; i++)
+	read[0] = first;
+	for (i = 1; i < BODIES; i++)
 		if (scanf("%ld", &read[i]) != 1)
 			exit(4);
 	return read;
