@@ -48,16 +48,6 @@
 
 #include <string.h>
 
-enum { IVY_READ, IVY_WRITE, IVY_INVALIDATE, IVY_DROP };
-
-enum { IVY_MANAGER_FIXED, IVY_MANAGER_DYNAMIC }; /* the values of ROAM_IVY */
-
-static uint64_t ivy_bit(unsigned node)
-{
-	roami_assert(node < 64);
-	return UINT64_C(1) << node;
-}
-
 enum ivy_state ivy_state(struct roami_node *node, uint32_t page)
 {
 	unsigned state = roami_page_state(node, page);
@@ -67,8 +57,7 @@ enum ivy_state ivy_state(struct roami_node *node, uint32_t page)
 	return roami_me(node) == 0 ? IVY_OWNER : IVY_NONE;
 }
 
-/* ivy_state for faults, without the lock held: an invalidation may come between. */
-static enum ivy_state ivy_look(struct roami_node *node, uint32_t page)
+enum ivy_state ivy_look(struct roami_node *node, uint32_t page)
 {
 	enum ivy_state state;
 
@@ -76,11 +65,6 @@ static enum ivy_state ivy_look(struct roami_node *node, uint32_t page)
 	state = ivy_state(node, page);
 	roami_page_unlock(node, page);
 	return state;
-}
-
-static bool ivy_owns(enum ivy_state state)
-{
-	return state == IVY_OWNER || state == IVY_SHARED;
 }
 
 static void ivy_move(struct roami_node *node, uint32_t page, enum ivy_state state)
@@ -170,8 +154,8 @@ void ivy_read_fault(struct roami_node *node, uint32_t page)
 	roami_page_unlock(node, page);
 }
 
-/* Becomes the owner, with the copyset; requests for the page are parked from now on. */
-static void ivy_take(struct roami_node *node, uint32_t page)
+/* Requests for the page are parked from now on. */
+void ivy_take(struct roami_node *node, uint32_t page)
 {
 	struct ivy_page *data = roami_page_data(node, page);
 	unsigned me = roami_me(node), nodes = roami_count(node);
@@ -180,7 +164,7 @@ static void ivy_take(struct roami_node *node, uint32_t page)
 	roami_contract_pending(node, page);
 	ivy_move(node, page, IVY_ASKED);
 	if (!ivy_ask(node, page, IVY_WRITE, &copies, sizeof(copies)) &&
-	    roami_page_access(node, page) != ROAM_READ)
+	    roami_page_access(node, page) == ROAM_NONE)
 		roami_node_fail(node, "page %u: the answer has no bytes", page);
 	if ((copies & ivy_bit(me)) != 0 || (nodes < 64 && copies >> nodes != 0))
 		roami_node_fail(node, "page %u: malformed copyset", page);
@@ -269,20 +253,38 @@ static bool ivy_serves(struct roami_node *node, const struct roam_request *reque
 	return true;
 }
 
+void ivy_lend(struct roami_node *node, const struct roam_request *request, uint32_t page)
+{
+	roami_page_close(node, &page, 1, ROAM_READ);
+	roami_reply_page(node, request, page, NULL, 0);
+}
+
 static void ivy_read(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = roami_request_page(node, request, sizeof(page));
+	const struct ivy_node *ivy = roami_node_state(node);
 	struct ivy_page *data = roami_page_data(node, page);
 
 	if (!ivy_serves(node, request, page, IVY_READ))
 		return;
 	roami_contract_locked(node, page);
 	roami_contract(!roami_page_pending(node, page));
-	roami_page_close(node, &page, 1, ROAM_READ);
 	roami_page_move(node, page, IVY_SHARED);
 	data->copies |= ivy_bit(request->origin);
-	roami_reply_page(node, request, page, NULL, 0);
+	ivy->lend(node, request, page);
 	roami_page_unlock(node, page);
+}
+
+/* No thread of this node can look at the page from here on. */
+static void ivy_lose(struct roami_node *node, uint32_t page)
+{
+	const struct ivy_node *ivy = roami_node_state(node);
+	bool had = roami_page_access(node, page) != ROAM_NONE;
+
+	roami_contract_locked(node, page);
+	roami_page_close(node, &page, 1, ROAM_NONE);
+	if (had && ivy->lost != NULL)
+		ivy->lost(node, page);
 }
 
 static void ivy_write(struct roami_node *node, const struct roam_request *request)
@@ -296,7 +298,7 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 		return;
 	roami_contract_locked(node, page);
 	roami_contract(!roami_page_pending(node, page));
-	roami_page_close(node, &page, 1, ROAM_NONE);
+	ivy_lose(node, page);
 	roami_page_set_home(node, page, false);
 	roami_page_move(node, page, IVY_NONE);
 	copies = data->copies & ~asker;
@@ -333,7 +335,7 @@ static void ivy_invalidate(struct roami_node *node, const struct roam_request *r
 		roami_delay(node, request, left);
 		return;
 	}
-	roami_page_close(node, &page, 1, ROAM_NONE);
+	ivy_lose(node, page);
 	if (ivy_state(node, page) != IVY_ASKED)
 		roami_page_move(node, page, IVY_NONE);
 	if (ivy->dynamic) /* a fixed manager may know a later owner already */
@@ -407,6 +409,7 @@ static enum roam_err ivy_init(struct roami_node *node)
 
 	ivy->dynamic = roami_option(node, "ROAM_IVY") == IVY_MANAGER_DYNAMIC;
 	ivy->window = ivy_window;
+	ivy->lend = ivy_lend;
 	return ROAM_OK;
 }
 

@@ -18,6 +18,10 @@ enum ivy_state {
 	IVY_OWNER    /* owner; no other node has the page */
 };
 
+enum { IVY_READ, IVY_WRITE, IVY_INVALIDATE, IVY_DROP }; /* the first of the messages */
+
+enum { IVY_MANAGER_FIXED, IVY_MANAGER_DYNAMIC }; /* the values of ROAM_IVY */
+
 /* Per page; begins the page data of each protocol that uses ivy's parts. */
 struct ivy_page {
 	uint64_t copies; /* at the owner, the copyset: a bit for each node that has a copy */
@@ -31,6 +35,16 @@ struct ivy_node {
 	bool dynamic; /* requests go to the probable owner; else to the page's manager */
 	/* How long in ns a page that came here stays at least; called under the page lock. */
 	uint64_t (*window)(struct roami_node *node, uint32_t page);
+	/*
+	 * The owner answers a read, of which the page's state knows: it gives up writing, and
+	 * replies with the bytes.  Under the page lock.
+	 */
+	void (*lend)(struct roami_node *node, const struct roam_request *request, uint32_t page);
+	/*
+	 * A node that writes has taken the page away, to which this node had access until then; its
+	 * bytes are not sent yet.  Under the page lock.  NULL: nothing is to be done.
+	 */
+	void (*lost)(struct roami_node *node, uint32_t page);
 };
 
 extern const struct roam_page_state ivy_states[];
@@ -41,6 +55,26 @@ extern const struct roam_message ivy_messages[];
  * nothing runs.
  */
 enum ivy_state ivy_state(struct roami_node *node, uint32_t page);
+
+/* ivy_state, without the lock held: an invalidation may come between. */
+enum ivy_state ivy_look(struct roami_node *node, uint32_t page);
+
+static inline bool ivy_owns(enum ivy_state state)
+{
+	return state == IVY_OWNER || state == IVY_SHARED;
+}
+
+static inline uint64_t ivy_bit(unsigned node)
+{
+	roami_assert(node < 64);
+	return UINT64_C(1) << node;
+}
+
+/* The `lend` of ivy itself. */
+void ivy_lend(struct roami_node *node, const struct roam_request *request, uint32_t page);
+
+/* The pending page, of another owner: this node becomes that, with the copyset. */
+void ivy_take(struct roami_node *node, uint32_t page);
 
 void ivy_read_fault(struct roami_node *node, uint32_t page);
 void ivy_write_fault(struct roami_node *node, uint32_t page);

@@ -106,6 +106,7 @@ static enum roam_err mirage_init(struct roami_node *node)
 
 	mirage->ivy.dynamic = false;
 	mirage->ivy.window = mirage_window;
+	mirage->ivy.lend = ivy_lend;
 	mirage->delta_us = roami_option(node, MIRAGE_DELTA);
 	return ROAM_OK;
 }

@@ -192,6 +192,7 @@ static void info_json_properties(const struct roam_protocol *protocol)
 	info_json_if(protocol->homes_follow, "homes_follow", &first);
 	info_json_if(protocol->diff_logs, "diff_logs", &first);
 	info_json_if(protocol->one_heap, "one_heap", &first);
+	info_json_if(protocol->transactions != NULL, "transactions", &first);
 	info_json_if(protocol->checks_races, "checks_races", &first);
 }
 

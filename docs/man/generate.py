@@ -2,7 +2,8 @@
 """Writes the manual pages that are made from tables and headers, so that they agree with the code.
 
 usage: generate.py api ROAM_H          roam(3), from the header and its comments
-       generate.py api ROAM_H PASTSET_H                     roam-pastset(3)
+       generate.py past ROAM_H PASTSET_H                    roam-pastset(3)
+       generate.py tx ROAM_H TX_H                           roam-tx(3)
        generate.py cxx ROAM_H PASTSET_HPP                   roam-pastset-cxx(3)
        generate.py python ROAM_H INIT_PY ERRORS_PY          roam-python(3), from the docstrings
        generate.py options OPTIONS_DEF EVENTS_DEF ROAM_H TRANSPORT_C...    roam(7)
@@ -176,13 +177,26 @@ def page_end(others):
                                         for name, section in others))
 
 
-def api_page(roam, pastset=None):
-    header = pastset or roam
-    if pastset is None:
-        page_begin('roam', 'page-based distributed shared memory', '#include <roam/roam.h>', roam)
-    else:
-        page_begin('roam-pastset', 'PastSet, structured shared memory',
-                   '#include <roam/pastset.h>', roam)
+def api_page(roam):
+    page_begin('roam', 'page-based distributed shared memory', '#include <roam/roam.h>', roam)
+    header_text(roam)
+    page_end([('roam', 1), ('roam-pastset', 3), ('roam-tx', 3), ('roam', 7), ('roam-parmacs', 7)])
+
+
+def past_page(roam, header):
+    page_begin('roam-pastset', 'PastSet, structured shared memory', '#include <roam/pastset.h>',
+               roam)
+    header_text(header)
+    page_end([('roam', 1), ('roam', 3), ('roam-pastset-cxx', 3), ('roam-python', 3)])
+
+
+def tx_page(roam, header):
+    page_begin('roam-tx', 'transactions on shared memory', '#include <roam/tx.h>', roam)
+    header_text(header)
+    page_end([('roam', 1), ('roam', 3)])
+
+
+def header_text(header):
     print('.PP\nLink with the output of\n.BR "pkg\\-config \\-\\-libs roam" .\n.SH DESCRIPTION')
     first, parts = split_comments(header)
     if first.strip():
@@ -200,10 +214,6 @@ def api_page(roam, pastset=None):
         print('.RS 4')
         print_text(text)
         print('.RE')
-    if pastset is None:
-        page_end([('roam', 1), ('roam-pastset', 3), ('roam', 7), ('roam-parmacs', 7)])
-    else:
-        page_end([('roam', 1), ('roam', 3), ('roam-pastset-cxx', 3), ('roam-python', 3)])
 
 
 # ----------------------------------------------------------------------------------------- C++
@@ -299,8 +309,8 @@ def main():
     if what == 'functions':
         print('\n'.join(functions(texts[0])))
     else:
-        {'api': api_page, 'cxx': cxx_page, 'options': options_page,
-         'python': python_page}[what](*texts)
+        {'api': api_page, 'past': past_page, 'tx': tx_page, 'cxx': cxx_page,
+         'options': options_page, 'python': python_page}[what](*texts)
 
 
 if __name__ == '__main__':

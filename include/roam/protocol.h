@@ -30,6 +30,7 @@ extern "C" {
 
 struct roami_node;
 struct roami_call;
+struct roam_transactions;
 
 /*
  * How writes are noticed: by the core with twins, or by the protocol's write_fault (one writer).
@@ -53,7 +54,8 @@ enum roam_sync_kind {
 	ROAM_SYNC_REDUCE,
 	ROAM_SYNC_CREATE,
 	ROAM_SYNC_END,
-	ROAM_SYNC_COND
+	ROAM_SYNC_COND,
+	ROAM_SYNC_TX /* the commit token, or a change of what a transaction has read */
 };
 
 struct roam_sync {
@@ -260,6 +262,46 @@ struct roam_protocol {
 
 	/* Tests only; nothing runs: asserts invariants over all nodes of a world. */
 	void (*check)(struct roami_node *const *nodes, unsigned count);
+
+	/* NULL: programs cannot use roam/tx.h.  No other protocol can be beside one that has it. */
+	const struct roam_transactions *transactions;
+};
+
+/*
+ * What a protocol with transactions does when they begin and end; all on the thread that runs the
+ * transaction, which is the node's only one.  While a transaction is open (roami_tx_open) writes
+ * must make twins (writes_now), and read_fault may open a page only with bytes that were the newest
+ * at a moment of the fault.
+ *
+ * The core serialises commits by a token and restarts what is doomed; the protocol says when a
+ * transaction is (roami_tx_doom): as soon as the node loses a page that it could read, and before
+ * the loss is answered.
+ */
+struct roam_transactions {
+	/*
+	 * A transaction is about to open: takes write access from all pages.  Never blocks on other
+	 * nodes.
+	 */
+	void (*begin)(struct roami_node *node);
+
+	/*
+	 * May block.  Makes this node the only one that can read the pages, which are pending and
+	 * ascending: those written.
+	 */
+	void (*validate)(struct roami_node *node, const uint32_t *pages, size_t count);
+
+	/*
+	 * The transaction was not doomed, and cannot be any more: what it wrote counts.  Drops the
+	 * twins, takes write access and cleans the pages (roami_page_clean); they stay pending.
+	 */
+	void (*commit)(struct roami_node *node, const uint32_t *pages, size_t count);
+
+	/*
+	 * What was written is undone.  Puts back the twins of those of the pages that have one,
+	 * takes write access and cleans all; they are pending, ascending, and stay so.  Some may
+	 * have been in validate before.
+	 */
+	void (*abort)(struct roami_node *node, const uint32_t *pages, size_t count);
 };
 
 /* ------------------------------------------------------------------------------------ identity */
@@ -444,6 +486,23 @@ uint8_t *roami_scratch(struct roami_node *node);
 
 /* The page's manager: the node that keeps its directory word. */
 unsigned roami_manager(const struct roami_node *node, uint32_t page);
+
+/* -------------------------------------------------------------------------------- transactions */
+
+/* Whether a transaction is open at this node: until its writes are committed or undone. */
+bool roami_tx_open(struct roami_node *node);
+
+/*
+ * Whether a transaction is open, or one that called roam_tx_retry waits for a change of what it has
+ * read: its pages must not be evicted.
+ */
+bool roami_tx_watches(struct roami_node *node);
+
+/*
+ * This node has lost a page that it could read until now, and has not told anyone yet: what is open
+ * is doomed, what waits is woken; otherwise it does nothing.  Handler or app, under the page lock.
+ */
+void roami_tx_doom(struct roami_node *node);
 
 /* ---------------------------------------------------------------------------- time and history */
 

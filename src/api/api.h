@@ -25,6 +25,25 @@ struct roami_node *roami_api_node_now(void);
 void *roami_api_alloc(size_t bytes, const struct roam_region *region, const void *from);
 enum roam_err roami_api_free(void *block, const void *from);
 
+/*
+ * Whether the calling thread runs a transaction; if that is doomed it begins anew.  A thread whose
+ * function was left by a jump ends the job.
+ */
+bool roami_api_transacts(void);
+
+/*
+ * In a transaction.  _allocated follows roami_tx_hold: the block goes if the attempt is undone;
+ * NULL: there is no memory to note that.  _free: it goes when the transaction is committed.
+ */
+void *roami_api_tx_allocated(void *block);
+enum roam_err roami_api_tx_free(void *block);
+
+/* Frees the block, in a transaction or not. */
+void roami_api_free_now(void *block);
+
+/* The program's error, which has no caller to return to: says so and ends the job. */
+__attribute__((noreturn)) void roami_api_die(const char *text);
+
 /* The node on which the program's node of this number runs, and the number of its first one. */
 unsigned roami_api_place(unsigned number);
 unsigned roami_api_number(unsigned node);

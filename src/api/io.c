@@ -58,6 +58,8 @@ void *roam_pin(const void *addr, size_t bytes, enum roam_access access)
 
 	if (bytes == 0 || access < ROAM_READ || access > ROAM_WRITE) {
 		roami_api_errno(ROAM_EINVAL);
+	} else if (roami_api_transacts()) {
+		roami_api_errno(ROAM_ESTATE);
 	} else if (!roami_api_shared(addr, bytes)) {
 		roami_api_errno(roami_api_over() ? ROAM_ESTATE : ROAM_ENOTOURS);
 	} else {
@@ -80,6 +82,8 @@ enum roam_err roam_unpin(void *pinned, size_t written)
 
 	if (pinned == NULL)
 		return ROAM_EINVAL;
+	if (roami_api_transacts())
+		return ROAM_ESTATE;
 	pin = pin_of(pinned);
 	if (written > (pin->access == ROAM_WRITE ? pin->bytes : 0))
 		return ROAM_EINVAL;
@@ -118,6 +122,12 @@ static ssize_t io_private(enum io_call call, int fd, void *pinned, size_t bytes,
 	return got;
 }
 
+/* Why there is no private memory. */
+static int pin_errno(void)
+{
+	return roami_api_transacts() ? EBUSY : ENOMEM;
+}
+
 /* As io_private, for shared memory. */
 static ssize_t io_once(enum io_call call, int fd, void *buf, size_t bytes, int flags)
 {
@@ -127,7 +137,7 @@ static ssize_t io_once(enum io_call call, int fd, void *buf, size_t bytes, int f
 	int err;
 
 	if (pinned == NULL) {
-		errno = ENOMEM;
+		errno = pin_errno();
 		return -1;
 	}
 	got = io_private(call, fd, pinned, bytes, flags);
@@ -221,12 +231,13 @@ static void iov_copy(const struct iovec *parts, uint8_t *room, size_t bytes, boo
 static ssize_t iov_call(enum io_call call, int fd, const struct iovec *parts, int count)
 {
 	size_t bytes = iov_bytes(parts, count);
-	uint8_t *room = bytes == SIZE_MAX ? NULL : pin_room(0, bytes + 1);
+	bool can = bytes != SIZE_MAX && !roami_api_transacts();
+	uint8_t *room = can ? pin_room(0, bytes + 1) : NULL;
 	ssize_t got;
 	int err;
 
 	if (room == NULL) {
-		errno = bytes == SIZE_MAX ? EINVAL : ENOMEM;
+		errno = bytes == SIZE_MAX ? EINVAL : pin_errno();
 		return -1;
 	}
 	if (call == IO_WRITE)
@@ -269,7 +280,7 @@ static size_t io_stream(bool in, void *buf, size_t size, size_t count, FILE *fil
 		return in ? fread(buf, size, count, file) : fwrite(buf, size, count, file);
 	pinned = roam_pin(buf, bytes, in ? ROAM_WRITE : ROAM_READ);
 	if (pinned == NULL) {
-		errno = ENOMEM;
+		errno = pin_errno();
 		return 0;
 	}
 	got = stream_private(in, pinned, size, count, file);

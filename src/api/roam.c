@@ -19,6 +19,7 @@
 #include "pastset/job/server.h"
 #include "roam/protocol.h"
 #include "sync/sync.h"
+#include "sync/tx.h"
 
 #define STRING(x)       #x
 #define DOTTED(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
@@ -106,13 +107,23 @@ static inline bool job_settled(void)
 					      job.main == &roami_main_forks);
 }
 
+bool roami_api_transacts(void)
+{
+	struct roami_node *node = roami_api_node_now();
+
+	if (__builtin_expect(node == NULL || !roami_tx_inside(node), 1))
+		return false;
+	roami_tx_look(node);
+	return true;
+}
+
 /* Before anything that synchronises: started, and sealed if nodes were created. */
 static enum roam_err job_ready(void)
 {
 	enum roam_err err;
 
 	if (__builtin_expect(job_settled(), 1))
-		return ROAM_OK;
+		return roami_api_transacts() ? ROAM_ESTATE : ROAM_OK;
 	err = roam_start();
 	return err == ROAM_OK ? roami_job_seal(&job) : err;
 }
@@ -137,6 +148,8 @@ enum roam_err roam_finish(void)
 {
 	INSIDE;
 
+	if (roami_api_transacts())
+		return ROAM_ESTATE;
 	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
 		return ROAM_OK;
 	if (!roami_team_ends(&job, __func__))
@@ -179,6 +192,8 @@ enum roam_err roam_create(void (*fn)(void))
 
 	if (fn == NULL)
 		return ROAM_EINVAL;
+	if (roami_api_transacts())
+		return ROAM_ESTATE;
 	return err == ROAM_OK ? roami_job_create(&job, fn) : err;
 }
 
@@ -188,6 +203,8 @@ enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
 
 	if (fn == NULL || nodes == 0)
 		return ROAM_EINVAL;
+	if (roami_api_transacts())
+		return ROAM_ESTATE;
 	return err == ROAM_OK ? roami_job_create_all(&job, fn, nodes) : err;
 }
 
@@ -205,6 +222,8 @@ enum roam_err roam_wait_for_end(void)
 	INSIDE;
 	enum roam_err err = roam_start();
 
+	if (roami_api_transacts())
+		return ROAM_ESTATE;
 	if (err == ROAM_OK && !roami_team_ends(&job, __func__))
 		err = ROAM_ESTATE;
 	return err == ROAM_OK ? roami_job_wait_for_end(&job) : err;
@@ -255,7 +274,7 @@ enum roam_err roam_thread_fini(void)
 {
 	INSIDE;
 
-	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
+	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER || roami_api_transacts())
 		return ROAM_ESTATE;
 	if (job_fixed(__func__) != ROAM_OK)
 		return ROAM_ESTATE;
@@ -279,6 +298,20 @@ static void *job_alloc_unready(void)
 	exit(EXIT_FAILURE);
 }
 
+/* In a transaction, which may be doomed: the allocators are not left in the middle. */
+static void *alloc_transacts(size_t bytes, const struct roam_region *region, const void *from)
+{
+	void *block = NULL;
+
+	if ((job.options.check & ROAMI_CHECK_HEAP) != 0) {
+		alloc_err = ROAM_EUNSUPPORTED;
+		return NULL;
+	}
+	roami_tx_hold(job.node);
+	block = roami_guard_alloc(&job, bytes, region, from, &alloc_err);
+	return roami_api_tx_allocated(block);
+}
+
 void *roami_api_alloc(size_t bytes, const struct roam_region *region, const void *from)
 {
 	static const struct roam_region plain = {.place = ROAM_PLACE_FIRST_TOUCH};
@@ -292,6 +325,8 @@ void *roami_api_alloc(size_t bytes, const struct roam_region *region, const void
 		return job_alloc_unready();
 	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE)
 		alloc_err = ROAM_EINVAL;
+	else if (roami_api_transacts())
+		block = alloc_transacts(bytes, region, from);
 	else
 		block = roami_guard_alloc(&job, bytes, region, from, &alloc_err);
 	return block;
@@ -337,7 +372,14 @@ enum roam_err roami_api_free(void *block, const void *from)
 		return ROAM_OK;
 	if (job.node == NULL)
 		return heap_missing();
-	return roami_guard_free(&job, block, from);
+	if (!roami_api_transacts() || tx_of(job.node)->calling)
+		return roami_guard_free(&job, block, from);
+	return roami_api_shared(block, 1) ? roami_api_tx_free(block) : ROAM_ENOTOURS;
+}
+
+void roami_api_free_now(void *block)
+{
+	roami_guard_free(&job, block, NULL);
 }
 
 enum roam_err roam_free(void *block)
@@ -393,6 +435,14 @@ enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access
 	return ROAM_OK;
 }
 
+void roami_api_die(const char *text)
+{
+	if (job.node != NULL)
+		roami_node_fail(job.node, "%s", text);
+	fprintf(stderr, "roam: %s\n", text);
+	abort();
+}
+
 void roami_api_jumped(const char *call, const char *still)
 {
 	char text[160];
@@ -401,10 +451,7 @@ void roami_api_jumped(const char *call, const char *still)
 		 "%s is called by a thread that is within %s: a signal handler has jumped out of "
 		 "that, or calls roam",
 		 call, still);
-	if (job.node != NULL)
-		roami_node_fail(job.node, "%s", text);
-	fprintf(stderr, "roam: %s\n", text);
-	abort();
+	roami_api_die(text);
 }
 
 unsigned roami_api_place(unsigned number)
@@ -512,7 +559,8 @@ static inline bool quickly(const char *call, const void *object,
 {
 	bool done;
 
-	if (roami_inside.call != NULL || (uintptr_t)object < 64 || !job_settled())
+	if (roami_inside.call != NULL || (uintptr_t)object < 64 || !job_settled() ||
+	    roami_tx_open(job.node))
 		return false;
 	roami_inside.call = call;
 	atomic_signal_fence(memory_order_seq_cst);

@@ -385,7 +385,8 @@ const struct roam_protocol *roami_protocol_find(const char *name);
 /*
  * Whether `region` can coexist with the job's protocol `own`: under ScC notices are kept with
  * locks, and a protocol that needs RC's would miss some; where nodes have one heap, no page of it
- * can be one of several copies.
+ * can be one of several copies; what is aborted would stay in pages of another protocol
+ * than that of the transactions.
  */
 bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region);
 extern const struct roam_protocol

@@ -32,6 +32,10 @@
 #define CODE_WORDS 128u
 #define STACK_PAGE 4096u
 
+/* Of the x86-64 calling convention. */
+#define RED_ZONE       128
+#define FLAG_DIRECTION 0x400
+
 #define OLDER_MAX 8
 #define OLDER_ROOMS 4
 
@@ -345,6 +349,21 @@ __attribute__((no_sanitize("address"))) uintptr_t roami_signals_code(uintptr_t t
 		sp += sizeof(code);
 	}
 	return code - text < end - text ? code : 0;
+}
+
+bool roami_signals_divert(void (*at)(void *arg), void *arg)
+{
+	ucontext_t *context = (ucontext_t *)(uintptr_t)signals_own.context;
+	greg_t *registers;
+
+	if (context == NULL || signals_own.depth == 0)
+		return false;
+	registers = context->uc_mcontext.gregs;
+	registers[REG_RSP] = ((registers[REG_RSP] - RED_ZONE) & ~(greg_t)15) - 8;
+	registers[REG_RIP] = (greg_t)(uintptr_t)at;
+	registers[REG_RDI] = (greg_t)(uintptr_t)arg;
+	registers[REG_EFL] &= ~(greg_t)FLAG_DIRECTION;
+	return true;
 }
 
 size_t roami_signals_depth(void)

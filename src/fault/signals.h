@@ -71,6 +71,14 @@ void roami_signals_fault(roami_fault_fn *fn, void *arg, uint32_t page, bool writ
  */
 uintptr_t roami_signals_code(uintptr_t text, uintptr_t end);
 
+/*
+ * In a call of roami_signals_fault: when the fault under way of the calling thread is over, the
+ * access is not made, and at(arg) is called in its place, on the stack of the code that faulted and
+ * with its signals, as if it had been called there.  `at` must not return.  false: no fault is
+ * under way.
+ */
+bool roami_signals_divert(void (*at)(void *arg), void *arg);
+
 /* The most bytes that fn has needed of such a stack, for tests. */
 size_t roami_signals_depth(void);
 

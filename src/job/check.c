@@ -245,6 +245,14 @@ enum roam_err roami_job_region(struct roami_job *job, const char *protocol, unsi
 			found->one_heap ? protocol : job->node->protocol->name);
 		return ROAM_EUNSUPPORTED;
 	}
+	if (found->transactions != NULL || job->node->protocol->transactions != NULL) {
+		fprintf(stderr,
+			"roam: roam_alloc_region: protocol %s cannot be beside %s: a transaction "
+			"that is aborted would not undo what it wrote under %s\n",
+			protocol, job->node->protocol->name,
+			found->transactions != NULL ? job->node->protocol->name : protocol);
+		return ROAM_EUNSUPPORTED;
+	}
 	if (!roami_protocol_beside(job->node->protocol, found)) {
 		fprintf(stderr,
 			"roam: roam_alloc_region: protocol %s needs the notices of %s, under %s "

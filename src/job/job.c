@@ -12,6 +12,7 @@
 #include "run/open.h"
 #include "sync/state.h"
 #include "sync/sync.h"
+#include "sync/tx.h"
 
 extern char **environ;
 
@@ -162,8 +163,11 @@ static void job_on_exit(int status, void *arg)
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid() &&
 	    roami_team_mate(job) != 0)
 		job_exit_mate(job);
-	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid())
+	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid()) {
+		if (job->node != NULL && roami_tx_inside(job->node))
+			roami_tx_leave(job->node);
 		roami_job_finish(job);
+	}
 	if (status == 0 && job->found && job->options.check_status != 0 && job->pid == getpid()) {
 		fflush(NULL);
 		_exit((int)job->options.check_status);

@@ -8,7 +8,7 @@
 /* By enum roam_sync_kind. */
 static const char *const waits_kinds[] = {"in lock ",      "at barrier ", "for flag ",
 					  "in reduction ", "in create ",  "at the end ",
-					  "for condition "};
+					  "for condition ", "in roam_tx "};
 
 #define KINDS (sizeof(waits_kinds) / sizeof(waits_kinds[0]))
 

@@ -158,6 +158,12 @@ static void solo_leave(struct roami_node *node)
 		atomic_store_explicit(&pages_of(node)->solo, 0, memory_order_release);
 }
 
+/* Whether the thread's transaction has begun anew (rules 8.3 and 8.7). */
+static bool fault_left(struct roami_node *node)
+{
+	return pages_of(node)->asked != NULL && pages_of(node)->asked(node);
+}
+
 void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_known)
 {
 	struct roami_region *region = roami_region_of(node, page);
@@ -170,6 +176,8 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	if (!roami_node_dumped(node, page))
 		roami_page_dump(node, page);
 	roami_step(node);
+	if (fault_left(node))
+		return;
 	was = roami_region_enter(node, region);
 	if (node->options->cache_pages != 0)
 		roami_evict_not(node, page);
@@ -212,6 +220,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 		roami_evict(node);
 	if (returns != NULL)
 		returns_leave(node, returns, page, write);
+	fault_left(node);
 }
 
 void roami_fault_entry(void *arg, uint32_t page, bool write, bool kind_known)

@@ -53,6 +53,12 @@ struct roami_pages {
 	_Atomic uint32_t users;
 	_Atomic uint32_t solo;
 
+	/*
+	 * Before a fault, and when the page is open: true: the access is not to be made, and the
+	 * thread goes on elsewhere.  NULL: it always is.
+	 */
+	bool (*asked)(struct roami_node *node);
+
 	struct roami_late late;
 	struct roami_spin close_lock; /* the table and the engine agree on what is closed */
 	_Atomic uint32_t page_waiters; /* threads that wait for a pending page */

@@ -137,7 +137,8 @@ static void seat_show(struct roami_ctl *ctl, unsigned number)
 		;
 }
 
-static void seat_take(struct roami_node *node, struct roami_real *real)
+/* `counts`: among the threads that use the node, not for a moment else. */
+static void seat_take(struct roami_node *node, struct roami_real *real, bool counts)
 {
 	unsigned number = seat_find(&real->seats);
 
@@ -154,6 +155,8 @@ static void seat_take(struct roami_node *node, struct roami_real *real)
 	if (real->seats.keyed)
 		pthread_setspecific(real->seats.key, &real->seats);
 	roami_stats_bank_take();
+	if (!counts)
+		return;
 	atomic_fetch_add(&pages_of(node)->users, 1);
 	for (unsigned turn = 0; atomic_load(&pages_of(node)->solo) != 0; turn++)
 		node->env->spin(node, turn);
@@ -164,7 +167,7 @@ unsigned roami_seat(struct roami_node *node)
 	struct roami_real *real = node->env_state;
 
 	if (seat.of != real || seat.round != real->round)
-		seat_take(node, real);
+		seat_take(node, real, true);
 	return seat.number;
 }
 
@@ -179,8 +182,11 @@ void roami_seat_aside(struct roami_node *node)
 {
 	struct roami_real *real = node->env_state;
 
-	atomic_store(&real->seats.tids[roami_seat(node)], 0);
-	atomic_fetch_sub(&pages_of(node)->users, 1);
+	if (roami_seated(node))
+		atomic_fetch_sub(&pages_of(node)->users, 1);
+	else
+		seat_take(node, real, false);
+	atomic_store(&real->seats.tids[seat.number], 0);
 }
 
 void roami_seats_open(struct roami_real *real)

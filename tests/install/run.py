@@ -16,7 +16,7 @@ import tempfile
 STRICT = ['-Wall', '-Wextra', '-Werror']
 COMPILERS = {'gcc': [], 'clang': []}
 COMPILERS_CXX = {'g++': ['-x', 'c++'], 'clang++': ['-x', 'c++']}
-MANUALS = ['man1/roam.1', 'man3/roam.3', 'man3/roam-pastset.3', 'man3/roam-pastset-cxx.3',
+MANUALS = ['man1/roam.1', 'man3/roam.3', 'man3/roam-pastset.3', 'man3/roam-tx.3', 'man3/roam-pastset-cxx.3',
            'man3/roam-python.3', 'man7/roam.7', 'man7/roam-parmacs.7']
 CMAKE = '''
 cmake_minimum_required(VERSION 3.16)
@@ -105,7 +105,7 @@ class Installed:
         """Each header by itself, in C and C++."""
         headers = sorted(glob.glob(f'{self.root}/**/include/roam/*.h', recursive=True))
         if [os.path.basename(header) for header in headers] != \
-                ['pastset.h', 'protocol.h', 'protocol_home.h', 'roam.h', 'transport.h']:
+                ['pastset.h', 'protocol.h', 'protocol_home.h', 'roam.h', 'transport.h', 'tx.h']:
             raise Wrong(f'headers: {headers}')
         for header in headers:
             name = os.path.basename(header)
@@ -276,7 +276,7 @@ class Installed:
                     raise Wrong(f'{name} is no manual page')
         links = glob.glob(f'{roots[0]}/man3/roam_*.3')
         lost = [link for link in links if not os.path.exists(link)]
-        for name, page in (('roam_lock', 'roam.3'), ('roam_ps_move', 'roam-pastset.3')):
+        for name, page in (('roam_lock', 'roam.3'), ('roam_ps_move', 'roam-pastset.3'), ('roam_tx_retry', 'roam-tx.3')):
             if lost or os.readlink(f'{roots[0]}/man3/{name}.3') != page:
                 raise Wrong(f'manuals: {lost or name}')
         for name, words in (('cxx', ('try_observe', 'class canceller', 'cancelled_by')),

@@ -73,6 +73,8 @@ struct world_config {
 	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */
 	uint32_t barrier_slots; /* the same of barriers */
 	bool trace;
+	/* Called at each step of the core, if another fiber runs there or not; NULL: nothing. */
+	void (*on_step)(struct roami_node *node);
 };
 
 /* Draws everything but the protocol from the seed. */

@@ -71,12 +71,18 @@ unsigned world_protocols(void)
 	return known;
 }
 
+/* Whether it can be beside another one. */
+static bool world_joins(const struct roam_protocol *protocol)
+{
+	return !protocol->one_heap && protocol->transactions == NULL;
+}
+
 unsigned world_others(void)
 {
 	unsigned others = 0;
 
 	for (unsigned i = 0; roami_protocols[i] != NULL; i++)
-		others += !roami_protocols[i]->one_heap;
+		others += world_joins(roami_protocols[i]);
 	return others;
 }
 
@@ -85,13 +91,13 @@ static const struct roam_protocol *world_other(uint64_t number)
 	unsigned at = 0;
 
 	for (uint64_t left = number % world_others();; at++)
-		if (!roami_protocols[at]->one_heap && left-- == 0)
+		if (world_joins(roami_protocols[at]) && left-- == 0)
 			return roami_protocols[at];
 }
 
 const struct roam_protocol *world_beside(const struct roam_protocol *own, uint64_t draw)
 {
-	if (own->one_heap)
+	if (!world_joins(own))
 		return own;
 	while (!roami_protocol_beside(own, world_other(draw)))
 		draw++;

@@ -66,6 +66,8 @@ static void env_step(struct roami_node *node)
 	struct world *world = world_of(node);
 	struct world_fiber *fiber = world->current;
 
+	if (world->config.on_step != NULL)
+		world->config.on_step(node);
 	if (fiber == NULL || world->config.step_every == 0 ||
 	    !rng_one_in(&world->rng, world->config.step_every))
 		return;

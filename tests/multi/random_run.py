@@ -86,7 +86,7 @@ def drawn(seed, salt, way, protocols):
 
 def beside(own, models, name):
     """Whether a region under `name` may be in a job under `own`: roam_alloc_region."""
-    alone = harness.those('one_heap')
+    alone = harness.those('one_heap') + harness.those('transactions')
     if own in alone or name in alone:
         return own == name
     return models[own] != 'ScC' or name not in harness.those('acquires', model='RC')

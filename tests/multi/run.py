@@ -27,6 +27,8 @@ ALL = sorted(MODELS, key=lambda name: name != DEFAULT)
 PROTOCOLS = [name for name in ALL if not name.endswith('-rc')]  # NAME-rc is NAME's file again
 # Those whose nodes have one heap, beside which there is no other.
 ONE_HEAP = those('one_heap')
+# And those whose transactions undo what is under them alone.
+APART = ONE_HEAP + those('transactions')
 SIGNALLED = 128
 PAGE = 4096
 
@@ -158,11 +160,11 @@ def regions_cases():
     """Each protocol beside each other one, and all at a time; a region under the job's own."""
     for start in ('fork', 'run'):
         for protocol in PROTOCOLS:
-            if protocol in ONE_HEAP:
+            if protocol in APART:
                 yield (f'region of {protocol} itself, {start}', regions,
                        started(start, 'regions', start, 3, protocol), protocol, {})
                 continue
-            known = [name for name in PROTOCOLS if name not in ONE_HEAP
+            known = [name for name in PROTOCOLS if name not in APART
                      and not (protocol in SCOPED and name in NEED_NOTICES)]
             for others in ([protocol], known, *([name] for name in known if name != protocol)):
                 yield (f'regions of {" ".join(others)} beside {protocol}, {start}', regions,
@@ -178,7 +180,7 @@ def regions_cases():
             words = ' '.join(f'{key}={value}' for key, value in env.items())
             yield (f'regions of all, {words}, {start}', regions,
                    started(start, 'regions', start, 4,
-                           *(name for name in PROTOCOLS if name not in ONE_HEAP)), DEFAULT, env)
+                           *(name for name in PROTOCOLS if name not in APART)), DEFAULT, env)
     for protocol, name in itertools.product(SCOPED, NEED_NOTICES):
         yield (f'region of {name} refused beside {protocol}', region_refused,
                started('fork', 'regions', 'fork', 2, name), protocol,
@@ -634,7 +636,7 @@ def trouble_cases():
         yield (f'races named under {protocol}', races_named, protocol)
         yield (f'no races in random programs under {protocol}', races_random, protocol)
     yield ('statics', statics)
-    for protocol in those(without=['checks_races', 'one_heap']):
+    for protocol in those(without=['checks_races', 'one_heap', 'transactions']):
         yield (f'races under {protocol}', races_unseen, protocol)
     for protocol in those():
         apart = protocol in those(model='ScC')

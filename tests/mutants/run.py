@@ -52,10 +52,10 @@ PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_t
 # ... of what is asked of peers by message, in worlds of several hosts, ...
 FAR = [["far_test"], ["provisional_test"], ["packed_test"], ["sim_test"], ["share_test"], ["taken_test"], ["update_test"], ["rows_test"]]
 # ... and of those whose name says so.
-NAMED = {"far_": FAR, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
+NAMED = {"far_": FAR, "tx_": [["tx_test"]], "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
          "team_": [["sim_test", "--teams"]], "litmus_": [["litmus_test"]], "past_": PAST}
 
-PROGRAMS = sorted({words[0] for words in PAGES + LAYERS + SILENCE + PAST + FAR} | {"litmus_test"})
+PROGRAMS = sorted({words[0] for words in PAGES + LAYERS + SILENCE + PAST + FAR} | {"litmus_test", "tx_test"})
 
 
 class Build:
@@ -145,9 +145,11 @@ class Mutant:
             self.objects[path] = source + ".o"
 
     def protocol(self):
-        """The protocol that it is tried under: the one whose file it changes, or that its first line names."""
+        """The protocol that it is tried under: the one whose file it changes, and which its first line names if it
+        changes several; or that its first line names."""
         words = re.findall(r"\w+", self.text.split("\n")[0])
-        return next((name for name in self.base.protocols if f"protocols/{name}.c" in self.objects), None) or \
+        changed = [name for name in self.base.protocols if f"protocols/{name}.c" in self.objects]
+        return next((name for name in changed if name in words), None) or next(iter(changed), None) or \
             next((name for name in self.base.protocols if name in words), self.base.default)
 
     def programs(self):

@@ -1,0 +1,119 @@
+/*
+ * Transactions of the default job.  None of the calls that run functions of the program is INSIDE:
+ * the room sync is, between those functions.
+ */
+#include "roam/tx.h"
+
+#include "api/api.h"
+#include "sync/tx.h"
+
+/* The library's part of roam_tx begins, or ends, on this thread. */
+static void tx_inside(bool in)
+{
+	if (in)
+		roami_api_enter("roam_tx");
+	else
+		roami_inside_leave();
+}
+
+static enum roam_err tx_node(struct roami_node **node_p)
+{
+	uint64_t round;
+
+	*node_p = roami_api_node_now();
+	if (*node_p != NULL && roami_api_transacts())
+		return ROAM_OK;
+	return roami_api_node(node_p, &round);
+}
+
+static enum roam_err tx_run(const struct roami_tx_run *run)
+{
+	struct roami_node *node;
+	enum roam_err err;
+
+	if (run->fn == NULL)
+		return ROAM_EINVAL;
+	tx_inside(true);
+	err = tx_node(&node);
+	tx_inside(false);
+	return err == ROAM_OK ? roami_tx_run(node, run) : err;
+}
+
+enum roam_err roam_tx(roam_tx_fn *fn, void *arg, const struct roam_tx_options *options)
+{
+	const struct roami_tx_run run = {.fn = fn,
+					 .arg = arg,
+					 .attempts = options != NULL ? options->attempts : 0,
+					 .inside = tx_inside};
+
+	return tx_run(&run);
+}
+
+enum roam_err roam_tx_or_else(roam_tx_fn *first, roam_tx_fn *second, void *arg,
+			      const struct roam_tx_options *options)
+{
+	const struct roami_tx_run run = {.fn = first,
+					 .otherwise = second,
+					 .arg = arg,
+					 .attempts = options != NULL ? options->attempts : 0,
+					 .inside = tx_inside};
+
+	return second != NULL ? tx_run(&run) : ROAM_EINVAL;
+}
+
+void roam_tx_retry(void)
+{
+	struct roami_node *node = roami_api_node_now();
+
+	if (node == NULL || !roami_api_transacts())
+		roami_api_die("roam_tx_retry outside of a transaction");
+	roami_tx_retry(node);
+}
+
+static enum roam_err tx_then(bool committed, roam_tx_fn *fn, void *arg)
+{
+	if (fn == NULL)
+		return ROAM_EINVAL;
+	if (!roami_api_transacts())
+		return ROAM_ESTATE;
+	return roami_tx_then(roami_api_node_now(), committed, fn, arg);
+}
+
+enum roam_err roam_tx_on_commit(roam_tx_fn *fn, void *arg)
+{
+	INSIDE;
+
+	return tx_then(true, fn, arg);
+}
+
+enum roam_err roam_tx_on_abort(roam_tx_fn *fn, void *arg)
+{
+	INSIDE;
+
+	return tx_then(false, fn, arg);
+}
+
+/* --------------------------------------------------------------------------- blocks of the heap */
+
+static void tx_free(void *block)
+{
+	roam_free(block);
+}
+
+void *roami_api_tx_allocated(void *block)
+{
+	struct roami_node *node = roami_api_node_now();
+
+	if (block != NULL && roami_tx_then(node, false, tx_free, block) != ROAM_OK) {
+		roami_api_errno(ROAM_ENOMEM);
+		roami_api_free_now(block);
+		block = NULL;
+	}
+	roami_tx_let(node);
+	return block;
+}
+
+enum roam_err roami_api_tx_free(void *block)
+{
+	return roami_tx_then(roami_api_node_now(), true, tx_free, block);
+}

@@ -1,0 +1,183 @@
+/*
+ * The commit token: a queue of nodes, as a lock's by messages.  A node asks node 0, which notes it
+ * as the last one and sends the request on to the one before; that one gives the token away when it
+ * is not committing.  So nodes get it in the order in which they asked, and the last committer
+ * keeps it until another node asks.
+ */
+#include "msg/msg.h"
+#include "sync/sync.h"
+#include "sync/tx.h"
+
+enum { TOKEN_ASK, TOKEN_NEXT, TOKEN_GRANT };
+
+#define TOKEN_KEEPER 0u /* the node that knows which one asked last; has the token at first */
+
+static struct roami_tx_token *token_of(const struct roami_node *node)
+{
+	return &tx_of(node)->token;
+}
+
+static void token_send(struct roami_node *node, unsigned to, unsigned message, uint32_t asker)
+{
+	struct roam_part part = {&asker, sizeof(asker)};
+
+	roami_assert(to < node->nodes);
+	roami_msg_send(node, to, roami_type(node, ROAMI_ROOM_TX, message), &part, 1);
+}
+
+void roami_tx_token_open(struct roami_node *node)
+{
+	token_of(node)->here = node->me == TOKEN_KEEPER;
+	token_of(node)->tail = TOKEN_KEEPER;
+}
+
+/* Gives it to the next node, if there is one and this node does not need it. */
+static void token_pass(struct roami_node *node, struct roami_tx_token *token)
+{
+	unsigned next = token->next;
+
+	roami_contract(roami_spin_held(&token->spin));
+	if (!token->here || token->busy || token->wanted || next == 0)
+		return;
+	token->here = false;
+	token->next = 0;
+	ROAMI_COUNT(node->stats, tx_tokens, 1);
+	token_send(node, next - 1, TOKEN_GRANT, next - 1);
+}
+
+/* `asker` comes after this node. */
+static void token_follow(struct roami_node *node, unsigned asker)
+{
+	struct roami_tx_token *token = token_of(node);
+
+	roami_spin_lock(node, &token->spin);
+	if (token->next != 0 || asker == node->me || (!token->here && !token->asked))
+		roami_node_fail(node, "node %u is sent on for a commit token by mistake", asker);
+	token->next = asker + 1;
+	token_pass(node, token);
+	roami_spin_unlock(&token->spin);
+}
+
+/* At the keeper. */
+static void token_queue(struct roami_node *node, unsigned asker)
+{
+	struct roami_tx_token *token = token_of(node);
+	unsigned last;
+
+	roami_spin_lock(node, &token->spin);
+	last = token->tail;
+	token->tail = asker;
+	roami_spin_unlock(&token->spin);
+	token_send(node, last, TOKEN_NEXT, asker);
+}
+
+static void token_ask(struct roami_node *node)
+{
+	if (node->me == TOKEN_KEEPER)
+		token_queue(node, node->me);
+	else
+		token_send(node, TOKEN_KEEPER, TOKEN_ASK, node->me);
+}
+
+struct token_wait {
+	struct roami_node *node;
+	bool doomed;
+};
+
+/* Takes the token if it is here. */
+static bool token_came(void *arg)
+{
+	struct token_wait *wait = arg;
+	struct roami_tx_token *token = token_of(wait->node);
+
+	roami_spin_lock(wait->node, &token->spin);
+	wait->doomed = atomic_load(&tx_of(wait->node)->state) == ROAMI_TX_DOOMED;
+	if (token->here && !wait->doomed)
+		token->busy = true;
+	if (token->busy || wait->doomed)
+		token->wanted = false;
+	if (wait->doomed) /* a token that comes later goes on, or stays for the next attempt */
+		token_pass(wait->node, token);
+	roami_spin_unlock(&token->spin);
+	return token->busy || wait->doomed;
+}
+
+bool roami_tx_token_take(struct roami_node *node)
+{
+	struct roami_tx_token *token = token_of(node);
+	struct token_wait wait = {node, false};
+	bool asks;
+
+	roami_contract(!token->busy);
+	roami_spin_lock(node, &token->spin);
+	token->wanted = true;
+	asks = !token->here && !token->asked;
+	token->asked = token->asked || asks;
+	roami_spin_unlock(&token->spin);
+	if (asks)
+		token_ask(node);
+	roami_node_waits(node, ROAM_SYNC_TX + 1, 0, 0);
+	roami_wait(node, token_came, &wait);
+	roami_node_waits_no_more(node);
+	return !wait.doomed;
+}
+
+void roami_tx_token_let(struct roami_node *node)
+{
+	struct roami_tx_token *token = token_of(node);
+
+	roami_spin_lock(node, &token->spin);
+	roami_contract(token->here && token->busy);
+	token->busy = false;
+	token_pass(node, token);
+	roami_spin_unlock(&token->spin);
+}
+
+/* ------------------------------------------------------------------------------------- messages */
+
+/* The node that a request names: its sender, or, from the keeper, any other one. */
+static unsigned token_node(struct roami_node *node, const struct roam_request *request)
+{
+	uint32_t asker = request->bytes == sizeof(asker) ? *(const uint32_t *)request->data
+							 : UINT32_MAX;
+
+	if (asker >= node->nodes)
+		roami_node_fail(node, "node %u sent a malformed request for the commit token",
+				request->from);
+	return asker;
+}
+
+static void token_ask_handle(struct roami_node *node, const struct roam_request *request)
+{
+	if (node->me != TOKEN_KEEPER || token_node(node, request) != request->from)
+		roami_node_fail(node, "node %u asks for the commit token by mistake",
+				request->from);
+	token_queue(node, request->from);
+}
+
+static void token_next_handle(struct roami_node *node, const struct roam_request *request)
+{
+	token_follow(node, token_node(node, request));
+}
+
+static void token_grant_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct roami_tx_token *token = token_of(node);
+
+	roami_spin_lock(node, &token->spin);
+	if (token_node(node, request) != node->me || token->here || !token->asked)
+		roami_node_fail(node, "node %u sent a commit token that was not asked for",
+				request->from);
+	token->here = true;
+	token->asked = false;
+	token_pass(node, token);
+	roami_spin_unlock(&token->spin);
+	roami_changed(node, node->me);
+}
+
+const struct roam_message roami_tx_messages[] = {
+	[TOKEN_ASK] = {"ask", token_ask_handle, sizeof(uint32_t)},
+	[TOKEN_NEXT] = {"next", token_next_handle, sizeof(uint32_t)},
+	[TOKEN_GRANT] = {"grant", token_grant_handle, sizeof(uint32_t)},
+	{NULL, NULL, 0},
+};
