@@ -49,9 +49,9 @@
 #define ALONE        2u   /* diffs in a row that no other node's came between */
 #define SPARSE       (ROAM_PAGE_SIZE / 16 * 15) /* the most bytes of a diff worth leaving */
 #define DENSE        2u  /* diffs in a row that were not: the next write goes without a twin, */
-#define DENSE_OPEN   16u /* and this many releases leave the page open */
-#define ROUNDS       16u /* releases of a home with a twin, in which some diff must be read, */
-#define ROUNDS_FIRST 4u  /* and the first time */
+#define UNREAD       3u  /* diffs in a row that no node had read by the next: the same, */
+#define IDLE_MAX     3u  /* and from the second time on it is left open 4 x longer, 16 x at most */
+#define OPEN_FOR     15u /* releases that leave the page open */
 #define RUN          15u /* pages of this home opened ahead */
 
 static const struct roam_page_state adapt_states[] = {
@@ -136,7 +136,7 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 	roami_page_move(node, page, HOME_MASTER);
 	data->home.shares = 0;
 	data->own = 0;
-	data->rounds = 0;
+	data->unread = 0;
 	again = data->placed;
 	data->placed = 1;
 	data->taken = 1;
@@ -337,6 +337,14 @@ static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_
 	roami_page_close(node, pages, closing, ROAM_READ);
 }
 
+/* Of a page whose home makes no diffs for a while: the releases that leave it open. */
+static uint8_t adapt_open_for(const struct adapt_page *data)
+{
+	unsigned longer = data->idle > 1 ? data->idle - 1u : 0;
+
+	return (uint8_t)(OPEN_FOR << 2 * longer);
+}
+
 /*
  * Tells of a page of this home that was written without a twin.  If it is closed, what is fetched
  * from now on has what was written; copies from before end with the barrier, so pages in a row may
@@ -351,7 +359,7 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 	if (roami_checks_races(node) || roami_page_access(node, page) == ROAM_WRITE) {
 		home_written(node, sync, page);
 		if (roami_diff_log_on(node))
-			data->home.shares = data->dense == DENSE - 1 ? DENSE_OPEN : 0;
+			data->home.shares = data->dense == DENSE - 1 ? adapt_open_for(data) : 0;
 		return;
 	}
 	data->placed = 1;
@@ -386,8 +394,16 @@ static bool adapt_twins_on(struct roami_node *node, uint32_t page, bool sparse)
 
 	roami_contract(roami_page_is_home(node, page));
 	data->dense = sparse ? 0 : (data->dense + 1) & 3;
-	data->rounds = (data->rounds + 1) % ROUNDS;
-	return data->dense < DENSE && (data->rounds != ROUNDS_FIRST || roami_home_read(node, page));
+	if (roami_home_read(node, page)) {
+		data->unread = 0;
+		data->idle = 0;
+	} else if (++data->unread == UNREAD) {
+		data->unread = 0;
+		if (data->idle < IDLE_MAX)
+			data->idle++;
+		data->dense = DENSE;
+	}
+	return data->dense < DENSE;
 }
 
 /* Ends the release of a page of this home, which stays open with its twin, or is closed. */

@@ -25,7 +25,8 @@ struct adapt_page {
 	uint32_t taken : 1;  /* of a home: taken, and not closed since */
 	uint32_t met : 1;    /* of a home: about to be written once while other nodes had copies */
 	uint32_t dense : 2;  /* of a home: diffs in a row that were not worth leaving */
-	uint32_t rounds : 4; /* of a home: releases with a twin */
+	uint32_t unread : 2; /* of a home: diffs in a row that no node had read by the next */
+	uint32_t idle : 2;   /* of a home: times in a row that it stopped making them for that */
 };
 
 _Static_assert(sizeof(struct adapt_page) <= 16, "at most 64 bytes of metadata per touched page");
