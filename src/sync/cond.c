@@ -143,7 +143,6 @@ static void cond_tell(struct roami_node *node, unsigned what, const struct cond_
 static enum roam_err cond_await(struct cond_wait *wait, const struct cond_message *enter)
 {
 	struct roami_node *node = wait->node;
-
 	bool forever = wait->until == ROAMI_FOREVER;
 
 	/* What ends by itself is no hang. */
