@@ -44,9 +44,9 @@ static _Atomic uint32_t *stats_given(void)
 
 void roami_stats_bank_take(void)
 {
-	for (unsigned bank = 0; bank < ROAMI_STATS_BANKS - 1 && roami_stats_bank == 0; bank++)
+	for (unsigned bank = 1; bank < ROAMI_STATS_ANY && roami_stats_bank == 0; bank++)
 		if ((atomic_fetch_or(stats_given(), 1u << bank) >> bank & 1) == 0)
-			roami_stats_bank = bank + 1;
+			roami_stats_bank = bank;
 }
 
 void roami_stats_bank_give(void)
@@ -54,8 +54,23 @@ void roami_stats_bank_give(void)
 	unsigned bank = roami_stats_bank;
 
 	roami_stats_bank = 0;
-	if (bank != 0)
-		atomic_fetch_and(stats_given(), ~(1u << (bank - 1)));
+	if (bank != 0 && bank < ROAMI_STATS_ANY)
+		atomic_fetch_and(stats_given(), ~(1u << bank));
+}
+
+unsigned roami_stats_banks(const struct roami_stats *stats)
+{
+	uint32_t used = atomic_load_explicit(&stats->used, memory_order_relaxed);
+
+	return used > ROAMI_STATS_ANY ? used : ROAMI_STATS_ANY;
+}
+
+void roami_stats_banks_use(struct roami_stats *stats, unsigned banks)
+{
+	uint32_t used = atomic_load(&stats->used);
+
+	while (used < banks && !atomic_compare_exchange_weak(&stats->used, &used, banks))
+		;
 }
 
 static bool stats_shut(const struct roami_stats *stats)
@@ -67,16 +82,16 @@ static bool stats_shut(const struct roami_stats *stats)
 static uint64_t stats_raw(const struct roami_stats *stats, unsigned bank, unsigned stat)
 {
 	return atomic_load_explicit(&stats->banks[bank].values[stat], memory_order_relaxed) -
-	       atomic_load_explicit(&stats->before.values[bank][stat], memory_order_relaxed);
+	       atomic_load_explicit(&stats->banks[bank].before[stat], memory_order_relaxed);
 }
 
 static uint64_t stats_raw_type(const struct roami_stats *stats, unsigned type)
 {
 	uint64_t sum = 0;
 
-	for (unsigned i = 0; i < ROAMI_STATS_BANKS; i++)
+	for (unsigned i = 0; i < roami_stats_banks(stats); i++)
 		sum += atomic_load_explicit(&stats->banks[i].types[type], memory_order_relaxed);
-	return sum - atomic_load_explicit(&stats->before.types[type], memory_order_relaxed);
+	return sum - atomic_load_explicit(&stats->types_before[type], memory_order_relaxed);
 }
 
 /* Of the whole job: what a check has found counts wherever it was found. */
@@ -90,7 +105,7 @@ static bool stats_whole(unsigned stat)
 uint64_t roami_stats_of(const struct roami_stats *stats, unsigned bank, unsigned stat)
 {
 	if (stats_shut(stats) && !stats_whole(stat))
-		return atomic_load_explicit(&stats->kept.values[bank][stat], memory_order_relaxed);
+		return atomic_load_explicit(&stats->banks[bank].kept[stat], memory_order_relaxed);
 	return stats_raw(stats, bank, stat);
 }
 
@@ -98,7 +113,7 @@ uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat)
 {
 	uint64_t sum = 0;
 
-	for (unsigned bank = 0; bank < ROAMI_STATS_BANKS; bank++)
+	for (unsigned bank = 0; bank < roami_stats_banks(stats); bank++)
 		sum += roami_stats_of(stats, bank, stat);
 	return sum;
 }
@@ -106,7 +121,7 @@ uint64_t roami_stats_sum(const struct roami_stats *stats, unsigned stat)
 uint64_t roami_stats_sum_type(const struct roami_stats *stats, unsigned type)
 {
 	if (stats_shut(stats))
-		return atomic_load_explicit(&stats->kept.types[type], memory_order_relaxed);
+		return atomic_load_explicit(&stats->types_kept[type], memory_order_relaxed);
 	return stats_raw_type(stats, type);
 }
 
@@ -132,6 +147,7 @@ void roami_stats_begin(struct roami_stats *stats)
 {
 	uint32_t within = atomic_load(&stats->within);
 
+	memset(stats->banks, 0, roami_stats_banks(stats) * sizeof(stats->banks[0]));
 	memset(stats, 0, offsetof(struct roami_stats, start_ns));
 	/* A mark that was made before the node began is one of the node's. */
 	atomic_store(&stats->within, within);
@@ -142,29 +158,31 @@ void roami_stats_begin(struct roami_stats *stats)
 	stats_from_now(stats);
 }
 
-/* Leaves out what was counted beyond `kept`. */
-static void stats_leave_out(struct roami_stats *stats, const struct roami_stats_sums *kept)
+/* Leaves out what was counted beyond what is kept. */
+static void stats_leave_out(struct roami_stats *stats)
 {
-	for (unsigned at = 0; at < ROAMI_STATS_BANKS * ROAMI_STATS_COUNT; at++) {
+	for (unsigned at = 0; at < roami_stats_banks(stats) * ROAMI_STATS_COUNT; at++) {
 		unsigned bank = at / ROAMI_STATS_COUNT, stat = at % ROAMI_STATS_COUNT;
 
 		if (!stats_whole(stat))
-			atomic_fetch_add(&stats->before.values[bank][stat],
+			atomic_fetch_add(&stats->banks[bank].before[stat],
 					 stats_raw(stats, bank, stat) -
-						 atomic_load(&kept->values[bank][stat]));
+						 atomic_load(&stats->banks[bank].kept[stat]));
 	}
 	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
-		atomic_fetch_add(&stats->before.types[i],
-				 stats_raw_type(stats, i) - atomic_load(&kept->types[i]));
+		atomic_fetch_add(&stats->types_before[i],
+				 stats_raw_type(stats, i) - atomic_load(&stats->types_kept[i]));
 }
 
 void roami_stats_team(struct roami_stats *stats, unsigned threads, unsigned mate)
 {
-	unsigned bank = roami_stats_bank_mine();
-
+	if (roami_stats_bank == 0 && mate < ROAMI_STATS_MATES) {
+		roami_stats_bank = ROAMI_STATS_ANY + mate;
+		roami_stats_banks_use(stats, roami_stats_bank + 1);
+	}
 	atomic_store(&stats->threads, threads);
-	if (bank < ROAMI_STATS_BANKS - 1)
-		atomic_store(&stats->mates[bank], mate + 1);
+	if (roami_stats_bank != 0)
+		atomic_store(&stats->banks[roami_stats_bank].mate, mate + 1);
 }
 
 /* Marks are rare, and seldom made by two threads at a time. */
@@ -182,21 +200,23 @@ static void stats_marked(struct roami_stats *stats)
 /* Nothing has counted so far.  Marking. */
 static void stats_drop(struct roami_stats *stats)
 {
-	memset(&stats->kept, 0, sizeof(stats->kept));
+	for (unsigned bank = 0; bank < roami_stats_banks(stats); bank++)
+		memset(stats->banks[bank].kept, 0, sizeof(stats->banks[bank].kept));
+	memset(stats->types_kept, 0, sizeof(stats->types_kept));
 	atomic_store(&stats->kept_ns, 0);
 	atomic_store(&stats->kept_cycles, 0);
-	stats_leave_out(stats, &stats->kept);
+	stats_leave_out(stats);
 	stats_from_now(stats);
 }
 
 /* What counts stands still.  Marking. */
 static void stats_keep(struct roami_stats *stats)
 {
-	for (unsigned bank = 0; bank < ROAMI_STATS_BANKS; bank++)
+	for (unsigned bank = 0; bank < roami_stats_banks(stats); bank++)
 		for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
-			atomic_store(&stats->kept.values[bank][i], stats_raw(stats, bank, i));
+			atomic_store(&stats->banks[bank].kept[i], stats_raw(stats, bank, i));
 	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
-		atomic_store(&stats->kept.types[i], stats_raw_type(stats, i));
+		atomic_store(&stats->types_kept[i], stats_raw_type(stats, i));
 	atomic_store(&stats->kept_ns, stats_open_ns(stats));
 	atomic_store(&stats->kept_cycles, stats_open_cycles(stats));
 	atomic_store(&stats->region, ROAMI_STATS_SHUT);
@@ -215,7 +235,7 @@ void roami_stats_enter(struct roami_stats *stats)
 	if (atomic_fetch_add(&stats->within, 1) == 0) {
 		if (atomic_load(&stats->region) == ROAMI_STATS_ALL)
 			stats_drop(stats);
-		stats_leave_out(stats, &stats->kept);
+		stats_leave_out(stats);
 		stats_from_now(stats);
 		atomic_store(&stats->region, ROAMI_STATS_OPEN);
 	}
@@ -481,14 +501,13 @@ static void thread_view(const struct roami_stats *stats, unsigned bank, struct t
 	view->locks = roami_stats_of(stats, bank, ROAMI_STAT_lock_acquires);
 }
 
-/* The bank of a node's thread, in their order; ROAMI_STATS_BANKS: it has none of its own. */
+/* The bank of a node's thread, in their order; 0: it never had one. */
 static unsigned thread_bank(const struct roami_stats *stats, unsigned mate)
 {
-	unsigned bank = 0;
-
-	while (bank < ROAMI_STATS_BANKS && atomic_load(&stats->mates[bank]) != mate + 1)
-		bank++;
-	return bank;
+	for (unsigned bank = 1; bank < roami_stats_banks(stats); bank++)
+		if (atomic_load(&stats->banks[bank].mate) == mate + 1)
+			return bank;
+	return 0;
 }
 
 typedef void thread_fn(struct stats_out *out, unsigned node, unsigned mate,
@@ -502,7 +521,7 @@ static void each_thread(struct stats_out *out, const struct roami_stats_report *
 			unsigned bank = thread_bank(report->stats[i], mate);
 			struct thread_view view;
 
-			if (bank == ROAMI_STATS_BANKS)
+			if (bank == 0)
 				continue;
 			thread_view(report->stats[i], bank, &view);
 			fn(out, report->first + i, mate, &view);

@@ -27,19 +27,21 @@ enum roami_stat {
 	ROAMI_STATS_COUNT
 };
 
-/* What one thread counted; the last bank is shared by all threads that have none of their own. */
+/*
+ * What one thread counted.  The first bank is shared by all threads that have none of their own: any
+ * thread gets one of the next if one is free, and threads of a team then have one in any case.
+ */
 struct roami_stats_bank {
 	_Alignas(64) _Atomic uint64_t values[ROAMI_STATS_COUNT];
 	_Atomic uint64_t types[ROAMI_STATS_TYPES_MAX]; /* messages sent, by type */
+	_Atomic uint64_t before[ROAMI_STATS_COUNT]; /* what of the values is left out */
+	_Atomic uint64_t kept[ROAMI_STATS_COUNT];   /* what counts while the region is shut */
+	_Atomic uint32_t mate; /* whose bank: the thread's number in the team, + 1 */
 };
 
-#define ROAMI_STATS_BANKS 16
-
-/* Of each bank, and of all of them. */
-struct roami_stats_sums {
-	_Atomic uint64_t values[ROAMI_STATS_BANKS][ROAMI_STATS_COUNT];
-	_Atomic uint64_t types[ROAMI_STATS_TYPES_MAX];
-};
+#define ROAMI_STATS_ANY	  16  /* the shared bank and those for any thread */
+#define ROAMI_STATS_MATES 256 /* threads of a team, at most */
+#define ROAMI_STATS_BANKS (ROAMI_STATS_ANY + ROAMI_STATS_MATES)
 
 /*
  * The region of interest: what counts.  Without marks it is the node's life; what came before the
@@ -52,24 +54,24 @@ enum roami_stats_region {
 };
 
 struct roami_stats {
-	struct roami_stats_bank banks[ROAMI_STATS_BANKS];
-	struct roami_stats_sums before; /* what is left out */
-	struct roami_stats_sums kept;   /* what counts while the region is shut */
-	_Atomic uint32_t region;        /* enum roami_stats_region */
-	_Atomic uint32_t within;        /* threads between their marks */
-	_Atomic uint32_t marking;       /* a thread is at work on these and the sums left out */
-	_Atomic uint64_t kept_ns;       /* as `kept`, of wall time */
+	_Atomic uint64_t types_before[ROAMI_STATS_TYPES_MAX]; /* as in a bank, of all banks */
+	_Atomic uint64_t types_kept[ROAMI_STATS_TYPES_MAX];
+	_Atomic uint32_t region;  /* enum roami_stats_region */
+	_Atomic uint32_t within;  /* threads between their marks */
+	_Atomic uint32_t marking; /* a thread is at work on these and on what is left out */
+	_Atomic uint64_t kept_ns; /* as `kept`, of wall time */
 	_Atomic uint64_t kept_cycles;
-	_Atomic uint32_t mates[ROAMI_STATS_BANKS]; /* whose bank: its number in the team, + 1 */
 	_Atomic uint32_t threads; /* of the team; 0: there is none */
+	_Atomic uint32_t used;    /* banks, if more than ROAMI_STATS_ANY */
 	_Atomic uint64_t start_ns; /* 0: the node never started */
 	_Atomic uint64_t start_cycles;
 	_Atomic uint64_t wall_ns; /* 0: the node still runs */
 	_Atomic uint64_t wall_cycles;
 	_Atomic uint64_t peak_kb; /* resident memory */
+	struct roami_stats_bank banks[ROAMI_STATS_BANKS];
 };
 
-extern __thread unsigned roami_stats_bank; /* 0: not its own; the number + 1 */
+extern __thread unsigned roami_stats_bank; /* the calling thread's; 0: the shared one */
 
 /*
  * Gives the calling thread a bank of its own, if one is free and it has none, until it gives it
@@ -85,7 +87,7 @@ void roami_stats_bank_give(void);
 static inline void roami_stats_count(_Atomic uint64_t *number, unsigned bank, uint64_t n)
 {
 #ifdef __x86_64__
-	if (bank < ROAMI_STATS_BANKS - 1) {
+	if (bank != 0) {
 		__asm__ volatile("addq %1, %0" : "+m"(*number) : "er"(n) : "cc");
 		return;
 	}
@@ -93,16 +95,9 @@ static inline void roami_stats_count(_Atomic uint64_t *number, unsigned bank, ui
 	atomic_fetch_add_explicit(number, n, memory_order_relaxed);
 }
 
-static inline unsigned roami_stats_bank_mine(void)
-{
-	unsigned bank = roami_stats_bank;
-
-	return (bank != 0 ? bank : ROAMI_STATS_BANKS) - 1;
-}
-
 static inline void roami_stats_add(struct roami_stats *stats, enum roami_stat stat, uint64_t n)
 {
-	unsigned bank = roami_stats_bank_mine();
+	unsigned bank = roami_stats_bank;
 
 	roami_stats_count(&stats->banks[bank].values[stat], bank, n);
 }
@@ -147,14 +142,23 @@ static inline void roami_stats_message(struct roami_stats *stats, size_t bytes)
 /* A message of `type` was sent. */
 static inline void roami_stats_type(struct roami_stats *stats, unsigned type)
 {
-	unsigned bank = roami_stats_bank_mine();
+	unsigned bank = roami_stats_bank;
 
 	if (type < ROAMI_STATS_TYPES_MAX)
 		roami_stats_count(&stats->banks[bank].types[type], bank, 1);
 }
 
-/* The node has a team of so many threads, of which the calling one is the mate-th. */
+/*
+ * The node has a team of so many threads, of which the calling one is the mate-th: from now on it
+ * has a bank of its own.
+ */
 void roami_stats_team(struct roami_stats *stats, unsigned threads, unsigned mate);
+
+/* How many banks may have counted anything. */
+unsigned roami_stats_banks(const struct roami_stats *stats);
+
+/* At least so many have. */
+void roami_stats_banks_use(struct roami_stats *stats, unsigned banks);
 
 /* Less what is left out: a line of a bank, of all banks, and a message type. */
 uint64_t roami_stats_of(const struct roami_stats *stats, unsigned bank, unsigned stat);

@@ -87,7 +87,7 @@ static void state_handle(struct roami_node *node, const struct roam_request *req
 /* What a thread of a node counted, or threads that share a bank. */
 struct state_bank {
 	uint32_t bank;
-	uint32_t mate; /* see struct roami_stats */
+	uint32_t mate; /* see struct roami_stats_bank */
 	uint64_t values[ROAMI_STATS_COUNT];
 };
 
@@ -102,7 +102,7 @@ struct state_sums {
 /* A bank in which nothing was counted is not sent. */
 static void bank_send(struct roami_node *node, unsigned bank)
 {
-	struct state_bank sent = {bank, atomic_load(&node->stats->mates[bank]), {0}};
+	struct state_bank sent = {bank, atomic_load(&node->stats->banks[bank].mate), {0}};
 	struct roam_part part = {&sent, sizeof(sent)};
 	uint64_t any = sent.mate;
 
@@ -124,7 +124,8 @@ static void bank_handle(struct roami_node *node, const struct roam_request *requ
 		roami_node_fail(node, "node %u sent malformed counters", request->from);
 	for (unsigned i = 0; i < ROAMI_STATS_COUNT; i++)
 		atomic_store(&stats->banks[sent.bank].values[i], sent.values[i]);
-	atomic_store(&stats->mates[sent.bank], sent.mate);
+	atomic_store(&stats->banks[sent.bank].mate, sent.mate);
+	roami_stats_banks_use(stats, sent.bank + 1);
 }
 
 void roami_state_stats(struct roami_node *node)
@@ -133,7 +134,7 @@ void roami_state_stats(struct roami_node *node)
 	struct state_sums sums;
 	struct roam_part part = {&sums, sizeof(sums)};
 
-	for (unsigned bank = 0; bank < ROAMI_STATS_BANKS; bank++)
+	for (unsigned bank = 0; bank < roami_stats_banks(stats); bank++)
 		bank_send(node, bank);
 	sums.threads = atomic_load(&stats->threads);
 	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)

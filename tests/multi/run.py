@@ -1223,21 +1223,21 @@ def not_divisible(how):
            env={'ROAM_THREADS': '4'})
 
 
-def team_stats(command, env):
+def team_stats(command, env, processes=4, each=2):
     """Each thread has counted what it did; their sums are the node's."""
     with tempfile.TemporaryDirectory(prefix='roam-team-') as where:
         path = os.path.join(where, 'stats.json')
-        right(command, '4 processes right', {**env, 'ROAM_STATS': path})
+        right(command, f'{processes} processes right', {**env, 'ROAM_STATS': path})
         with open(path, encoding='utf-8') as file:
             stats = json.load(file)
     threads = stats['threads']
-    if [(each['node'], each['thread']) for each in threads] != [(0, 0), (0, 1), (1, 0), (1, 1)]:
+    if [(one['node'], one['thread']) for one in threads] != [divmod(i, each) for i in range(processes)]:
         raise Wrong(f'{threads}')
-    for node in range(2):
-        mine = [each for each in threads if each['node'] == node]
+    for node in range(processes // each):
+        mine = [one for one in threads if one['node'] == node]
         faults = stats['counters']['read_faults'][node] + stats['counters']['write_faults'][node]
-        if sum(each['locks'] for each in mine) != stats['counters']['lock_acquires'][node] or \
-                not 0 < sum(each['faults'] for each in mine) <= faults:
+        if sum(one['locks'] for one in mine) != stats['counters']['lock_acquires'][node] or \
+                not 0 < sum(one['faults'] for one in mine) <= faults:
             raise Wrong(f'{mine}, {stats["counters"]}')
 
 
@@ -1349,6 +1349,12 @@ def team_cases():
                {**env, 'ROAM_THREADS': '2'})
         yield (f'counters of threads {text}, launched', team_stats,
                with_option(2, ['--threads', '2'], *map(str, team('all', 4, 2, 1))), env)
+    for processes, each in ((64, 16), (64, 32), (64, 4)):
+        yield (f'counters of {processes // each} x {each} threads', team_stats,
+               list(map(str, team('all', processes, each, 1))), {'ROAM_THREADS': str(each)}, processes, each)
+    yield ('counters of 2 x 20 threads, hosts', team_stats,
+           with_option(2, ['-H', 'localhost:1,localhost:1', '--threads', '20'],
+                       *map(str, team('all', 40, 20, 1))), {}, 40, 20)
     yield ('counters of threads, hosts', team_stats,
            with_option(2, ['-H', 'localhost:1,localhost:1', '--threads', '2'],
                        *map(str, team('all', 4, 2, 1))), {})
