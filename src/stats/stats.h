@@ -28,7 +28,7 @@ enum roami_stat {
 };
 
 /*
- * What one thread counted.  The first bank is shared by all threads that have none of their own: any
+ * What one thread counted.  The first bank is shared by the threads that have none of their own: any
  * thread gets one of the next if one is free, and threads of a team then have one in any case.
  */
 struct roami_stats_bank {
