@@ -28,8 +28,8 @@ enum roami_stat {
 };
 
 /*
- * What one thread counted.  The first bank is shared by the threads that have none of their own: any
- * thread gets one of the next if one is free, and threads of a team then have one in any case.
+ * What one thread counted.  The first bank is shared by the threads that have none of their own:
+ * any thread gets one of the next if one is free, and threads of a team then have one in any case.
  */
 struct roami_stats_bank {
 	_Alignas(64) _Atomic uint64_t values[ROAMI_STATS_COUNT];
