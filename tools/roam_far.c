@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -577,12 +578,18 @@ static bool far_signals(struct far *far)
 int tool_far(const struct far_job *job, const struct roami_options *options)
 {
 	static struct far far; /* large */
+	size_t bytes = job->nodes * sizeof(*far.ctls);
 	unsigned node = 0;
 
 	far.job = job;
 	far.options = options;
 	far.status = -1;
 	far.aes = true;
+	far.ctls = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (far.ctls == MAP_FAILED) {
+		perror("roam: run: control pages of the nodes");
+		return TOOL_FAILED;
+	}
 	if (sodium_init() < 0 || !far_signals(&far))
 		return TOOL_FAILED;
 	randombytes_buf(far.key, sizeof(far.key));

@@ -41,7 +41,7 @@ struct far {
 	struct far_host hosts[HOSTS_MAX];
 	struct far_node nodes[ROAMI_NODES_MAX];
 	struct tag_stream *within[2];
-	struct roami_ctl ctls[ROAMI_NODES_MAX]; /* what the nodes waited for */
+	struct roami_ctl *ctls; /* of the job's nodes: what they waited for */
 	unsigned greeted, carded;
 	uint32_t address; /* at which other hosts reach this one; 0: not known */
 	bool aes;         /* the CPUs of all hosts that have come have it */

@@ -437,7 +437,8 @@ def races(protocol):
          r'multi_race\+0x[0-9a-f]+', '^roam: race: 1 found')
     race('locked', NO_RACE)
     race('neighbours', NO_RACE)
-    race('stripes', NO_RACE)
+    if protocol not in those('keeps_twins'):  # diffs go nowhere while others write; 13 s of CPU time
+        race('stripes', NO_RACE)
 
 
 def races_named(protocol):
