@@ -123,6 +123,12 @@ def beside(command, env):
             raise Wrong(f'status {status}, {errors!r}, {said[-200:]!r}')
 
 
+def tuples_lossy(letters, size, env):
+    """PastSet where frames are lost, repeated, late and changed."""
+    with wide(size):
+        well(launched(4, letters, program('past'), 'run', 4), 'tuples right', env)
+
+
 def run_cases():
     for at, (name, words) in enumerate(kernels_cover.PROGRAMS.items()):
         fit = [protocol for protocol in PROTOCOLS if kernels_cover.suits(name, protocol)]
@@ -133,6 +139,9 @@ def run_cases():
                {**PACKET, 'ROAM_PROTOCOL': protocol})
     for letters, env in (('a', PACKET), ('ab', CABLE), ('abcd', PACKET)):
         yield (f'tuples on {letters}', well, launched(4, letters, program('past'), 'run', 4), 'tuples right', env)
+    for at, (letters, size, env) in enumerate((('a', 1500, PACKET), ('ab', 1500, CABLE), ('abcd', 9000, PACKET))):
+        yield (f'tuples on {letters}, 5 % lost', tuples_lossy, letters, size,
+               {**env, 'ROAM_FAULTY': LOSSY + str(at), 'ROAM_SEAL': ('auto', 'off', 'encrypt')[at]})
     yield ('idle', well, launched(4, 'ab', program('idle'), 4), 'node 3: ', PACKET)
     yield ('threads', well, launched(3, 'abc', program('threads'), 'run', 3, 2, 10, 'settled'),
            'counted right', PACKET)
