@@ -1393,6 +1393,12 @@ def team_cases():
     yield ('counters of threads, hosts', team_stats,
            with_option(2, ['-H', 'localhost:1,localhost:1', '--threads', '2'],
                        *map(str, team('all', 4, 2, 1))), {})
+    for env in ({}, {'ROAM_TRANSPORT': 'udp'}, *({'ROAM_PROTOCOL': name} for name in sorted(set(KINDS.values())))):
+        for each in (2, 4, 8):
+            yield (f'tuples of a team, {8 // each} x {each} {env}', right, list(map(str, team('past', 8, each, 1))),
+                   '8 processes right', {**env, 'ROAM_THREADS': str(each)})
+    yield ('tuples of a team, launched', right,
+           with_option(2, ['--threads', '3'], *map(str, team('past', 6, 3, 1))), '6 processes right', {})
     yield ('team of 16 x 4', right, list(map(str, team('all', 64, 4, 1))), '64 processes right',
            {'ROAM_THREADS': '4'})
     yield ('team, own allocator', right, list(map(str, team('loop', 6, 3))), '6 processes right',

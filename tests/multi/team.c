@@ -7,6 +7,7 @@
  *	unequal	barriers of all begin while other threads of the node come late
  *	held	as loop, and main holds the lock of stdout while nodes are forked
  *	late	as loop, and main writes a static between its CREATEs
+ *	past	as all, and processes exchange tuples
  * The last process
  *	fixed	calls what only other threads may
  *	gone	ends by pthread_exit
@@ -18,6 +19,7 @@
 #include "multi.h"
 
 #include <pthread.h>
+#include <roam/pastset.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -134,6 +136,78 @@ static void add_up(unsigned me)
 	}
 }
 
+/* Each process moves as many tuples as it takes, of whatever process. */
+static void take_tuples(unsigned me, const char *name, const struct roam_ps_options *options)
+{
+	struct roam_ps_element *element;
+	int64_t sum = 0;
+	uint64_t tuple;
+
+	must(roam_ps_enter(name, "u64", options, &element));
+	for (tuple = me * TURNS; tuple < (me + 1) * TURNS; tuple++)
+		must(roam_ps_move(element, &tuple, sizeof(tuple)));
+	for (unsigned turn = 0; turn < TURNS; turn++) {
+		must(roam_ps_observe(element, &tuple, sizeof(tuple), NULL));
+		sum += (int64_t)tuple;
+	}
+	must(roam_reduce(&sum, 1, ROAM_INT64, ROAM_SUM));
+	check(sum == (int64_t)processes * TURNS * (processes * TURNS - 1) / 2);
+	roam_ps_leave(element);
+}
+
+/* A reduction's participants are processes, wherever they run. */
+static void combine_tuples(unsigned me)
+{
+	struct roam_ps_options options = {.function = "sum", .participants = processes};
+	struct roam_ps_element *element;
+
+	must(roam_ps_enter("sum", "i64", &options, &element));
+	for (unsigned turn = 0; turn < TURNS * TURNS; turn++) {
+		int64_t value = turn + me;
+
+		must(roam_ps_mob(element, &value, sizeof(value), NULL, &value, sizeof(value),
+				 NULL));
+		check(value == (int64_t)processes * turn + processes * (processes - 1) / 2);
+	}
+	roam_ps_leave(element);
+}
+
+/* Each process tells the next one, by an element at that one's node. */
+static void pass_tuples(unsigned me)
+{
+	struct roam_ps_element *mine, *next;
+	char name[32];
+	uint64_t tuple;
+
+	for (unsigned i = 0; i < 2; i++) {
+		unsigned to = (me + i) % processes;
+		struct roam_ps_options options = {.place = ROAM_PS_NODE, .node = to};
+
+		snprintf(name, sizeof(name), "for process %u", to);
+		must(roam_ps_enter(name, "u64", &options, i == 0 ? &mine : &next));
+	}
+	for (unsigned turn = 0; turn < TURNS * TURNS; turn++) {
+		tuple = word(turn, me);
+		must(roam_ps_move(next, &tuple, sizeof(tuple)));
+		must(roam_ps_observe(mine, &tuple, sizeof(tuple), NULL));
+		check(tuple == word(turn, (me + processes - 1) % processes));
+		meet();
+	}
+	roam_ps_leave(mine);
+	roam_ps_leave(next);
+}
+
+static void tuples(unsigned me)
+{
+	struct roam_ps_options pages = {.storage = ROAM_PS_PAGES};
+
+	take_tuples(me, "taken", NULL);
+	take_tuples(me, "taken from pages", &pages);
+	combine_tuples(me);
+	pass_tuples(me);
+	meet();
+}
+
 /* Calls of threads that the seal has not fixed, and of those that end a node. */
 static void refused(void)
 {
@@ -225,6 +299,8 @@ static void node_main(void)
 	check(atomic_load(&mates) == threads);
 	for (unsigned i = 0; i < processes; i++)
 		check(shared->seen[i] == round_now);
+	if (strcmp(how, "past") == 0)
+		tuples(me);
 	exchange(me);
 	take_locks();
 	trade(me);
