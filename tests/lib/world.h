@@ -105,6 +105,12 @@ void world_lossy(struct world_config *config);
 /* Each node has as many threads as node 0, two at least, as under ROAM_THREADS. */
 void world_teams(struct world_config *config);
 
+/*
+ * As world_draw, for two nodes of one thread each (more if config->nodes is set afterwards), no
+ * bytes of the creator's, no limit of copies, and pages at home where they are first touched.
+ */
+void world_pair(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol);
+
 /* Another number of nodes, with the threads the seed drew for them. */
 void world_nodes(struct world_config *config, unsigned nodes);
 
