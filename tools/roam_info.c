@@ -223,6 +223,17 @@ static void info_json(void)
 	printf("\n]}\n");
 }
 
+/* Whether a transport works here, with its options as the environment has them. */
+static bool info_works(const struct roam_transport *transport, char *why, size_t bytes)
+{
+	struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX];
+	struct roami_options options;
+
+	roami_options_read(&options, environ, -1);
+	roami_options_of(&options, transport, values);
+	return roami_transport_works(transport, values, why, bytes);
+}
+
 static void info_transports(void)
 {
 	char text[512], why[256];
@@ -230,16 +241,17 @@ static void info_transports(void)
 	printf("\ntransports (ROAM_TRANSPORT; auto: per node the cheapest that reaches it)\n");
 	for (size_t i = 0; roami_transports[i] != NULL; i++) {
 		const struct roam_transport *transport = roami_transports[i];
-		bool works = roami_transport_works(transport, why, sizeof(why));
+		bool works = info_works(transport, why, sizeof(why));
 
-		snprintf(text, sizeof(text), "%s%s%s: %s, %s, %s, %s, messages up to %zu bytes",
+		snprintf(text, sizeof(text), "%s%s%s: %s, %s, %s, %s, messages up to %zu bytes%s",
 			 works ? "works" : "missing", why[0] != '\0' ? ": " : "", why,
 			 transport->caps & ROAM_CAP_HOSTS ? "between hosts" : "within a host",
 			 transport->caps & ROAM_CAP_RELIABLE ? "reliable" : "unreliable",
 			 transport->caps & ROAM_CAP_ORDERED ? "ordered" : "unordered",
 			 transport->caps & ROAM_CAP_MAPPED ? "loads and stores"
 							   : "messages only",
-			 transport->message_max);
+			 transport->message_max,
+			 transport->caps & ROAM_CAP_NAMED ? ", only if named" : "");
 		info_row(transport->name, text);
 	}
 }
@@ -264,7 +276,7 @@ static void info_json_transports(void)
 	printf("{\"format\": \"roam info transports 1\", \"transports\": [");
 	for (size_t i = 0; roami_transports[i] != NULL; i++) {
 		const struct roam_transport *transport = roami_transports[i];
-		bool first = true, works = roami_transport_works(transport, why, sizeof(why));
+		bool first = true, works = info_works(transport, why, sizeof(why));
 
 		printf("%s\n {\"name\": \"%s\", \"works\": %s, \"why\": ", i > 0 ? "," : "",
 		       transport->name, works ? "true" : "false");
@@ -275,6 +287,7 @@ static void info_json_transports(void)
 		info_json_if((transport->caps & ROAM_CAP_MAPPED) != 0, "mapped", &first);
 		info_json_if((transport->caps & ROAM_CAP_HOSTS) != 0, "hosts", &first);
 		info_json_if(transport->wait != NULL, "sleeps", &first);
+		info_json_if((transport->caps & ROAM_CAP_NAMED) != 0, "named", &first);
 		printf("], \"cost_ns\": %u, \"message_max\": %zu}", transport->cost_ns,
 		       transport->message_max);
 	}

@@ -13,7 +13,7 @@
 
 #include "base/nodeset.h"
 #include "base/parts.h"
-#include "link/packet.h"
+#include "link/datagram.h"
 
 #include "roam/roam.h"
 #include "roam/transport.h"

@@ -48,7 +48,8 @@ static enum roam_err check_names(const struct roami_options *options)
 		return check_unknown("ROAM_TRANSPORT", options->transport, names);
 	}
 	if (roami_transports_named(options->transport) &&
-	    !roami_transport_works(roami_transport_find(options->transport), why, sizeof(why))) {
+	    !roami_transport_works(roami_transport_find(options->transport), NULL, why,
+				   sizeof(why))) {
 		fprintf(stderr, "roam: ROAM_TRANSPORT=%s: %s\n", options->transport, why);
 		return ROAM_EUNSUPPORTED;
 	}
