@@ -60,7 +60,7 @@ struct world_config;
 /* Runs the world to its end; prints what went wrong, of its seed, and how to repeat that. */
 bool seed_world(struct world *world, const struct world_config *config);
 
-/* What the function of a thread gets: its world and node, and seed_pair's `arg`. */
+/* The argument of a thread's function under seed_pair: world, node, and seed_pair's `arg`. */
 struct seed_thread {
 	struct world *world;
 	unsigned me;

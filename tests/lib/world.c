@@ -118,7 +118,10 @@ static unsigned world_threads(const struct world_config *config, unsigned node)
 	return config->teams ? 1 : config->threads[node];
 }
 
-/* In half of the worlds whose nodes have one thread each, all know that none registers. */
+/*
+ * In half of the worlds whose nodes have one thread each, all nodes know that no thread will
+ * register.
+ */
 static bool world_threads_fixed(const struct world_config *config)
 {
 	bool fixed = !config->teams && config->seed % 2 == 0;
