@@ -79,7 +79,10 @@ __attribute__((noreturn)) static void tx_anew(void *arg)
 	roami_restart_leave(&tx_of(node)->restart, TX_RESTARTS);
 }
 
-/* true: the fault is over, and its thread begins anew. */
+/*
+ * Restarts the calling thread's transaction if it is doomed and holds nothing.  true: the fault is
+ * over.
+ */
 static bool tx_asked(struct roami_node *node)
 {
 	struct roami_tx *tx = tx_of(node);
@@ -154,7 +157,7 @@ static void tx_calls(struct roami_node *node, bool committed)
 	tx_of(node)->calling = false;
 }
 
-/* What was written, pending from here on; ascending. */
+/* Collects the pages written, ascending; they are pending from here on. */
 static size_t tx_pages(struct roami_node *node, const uint32_t **pages_p)
 {
 	struct roami_vec *work = &tx_of(node)->pages;
@@ -189,7 +192,7 @@ static void tx_undo(struct roami_node *node)
 	tx_done(node, pages, count);
 }
 
-/* From the one moment on at which this succeeds, nothing dooms the transaction (rule 8.6). */
+/* Decides: once this has succeeded, nothing dooms the transaction (rule 8.6). */
 static bool tx_counts(struct roami_node *node)
 {
 	uint32_t was = ROAMI_TX_OPEN;
@@ -197,7 +200,7 @@ static bool tx_counts(struct roami_node *node)
 	return atomic_compare_exchange_strong(&tx_of(node)->state, &was, ROAMI_TX_NONE);
 }
 
-/* With the token.  Pages stay pending until the commit is over: rule 8.7. */
+/* Commits, holding the token.  Pages stay pending until the commit is over (rule 8.7). */
 static bool tx_publish(struct roami_node *node)
 {
 	const struct roam_transactions *transactions = node->protocol->transactions;
@@ -284,7 +287,7 @@ static void tx_end(struct roami_node *node, const struct roami_tx_run *run, bool
 	atomic_store(state, ROAMI_TX_NONE);
 }
 
-/* Runs the attempt's function, then the other one in its place. */
+/* Runs the attempt's function; if it retries, the other one. */
 static int tx_functions(struct roami_node *node, const struct roami_tx_run *run)
 {
 	struct roami_tx *tx = tx_of(node);
@@ -350,7 +353,7 @@ static enum roam_err tx_attempts(struct roami_node *node, const struct roami_tx_
 	return ROAM_ETIMEDOUT;
 }
 
-/* The only node: nothing of others can stand in the way. */
+/* In a job of one node no other node can doom the transaction. */
 static enum roam_err tx_alone(struct roami_node *node, const struct roami_tx_run *run)
 {
 	if (run->otherwise != NULL)

@@ -31,7 +31,7 @@ void roami_tx_token_open(struct roami_node *node)
 	token_of(node)->tail = TOKEN_KEEPER;
 }
 
-/* Gives it to the next node, if there is one and this node does not need it. */
+/* Gives the token to the next node, if one waits and this node does not need it. */
 static void token_pass(struct roami_node *node, struct roami_tx_token *token)
 {
 	unsigned next = token->next;
@@ -135,7 +135,9 @@ void roami_tx_token_let(struct roami_node *node)
 
 /* ------------------------------------------------------------------------------------- messages */
 
-/* The node that a request names: its sender, or, from the keeper, any other one. */
+/*
+ * The node for which a request asks: its sender, or, if the keeper sent it, the node that it names.
+ */
 static unsigned token_node(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t asker = request->bytes == sizeof(asker) ? *(const uint32_t *)request->data

@@ -74,7 +74,7 @@ unsigned world_protocols(void)
 /* Whether it can be beside another one. */
 static bool world_joins(const struct roam_protocol *protocol)
 {
-	return !protocol->one_heap && protocol->transactions == NULL;
+	return !roami_homes_everywhere(protocol) && protocol->transactions == NULL;
 }
 
 unsigned world_others(void)
@@ -149,6 +149,17 @@ void world_teams(struct world_config *config)
 	config->teams = true;
 	for (unsigned i = 0; i < config->nodes; i++)
 		config->threads[i] = threads;
+}
+
+void world_pair(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol)
+{
+	world_draw(config, seed, protocol);
+	config->nodes = 2;
+	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
+		config->threads[i] = 1;
+	config->creator_pages = 0;
+	config->cache_pages = 0;
+	config->placement = ROAM_PLACE_FIRST_TOUCH;
 }
 
 void world_nodes(struct world_config *config, unsigned nodes)
