@@ -174,7 +174,7 @@ static double now_us(void)
 	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-static bool apps_find(char *directory, size_t bytes)
+bool bench_apps_find(char *directory, size_t bytes)
 {
 	const char *given = getenv("ROAM_BENCH_APPS");
 	char self[PATH_MAX], probe[2 * PATH_MAX];
@@ -454,7 +454,7 @@ void bench_apps(struct bench *bench)
 {
 	char directory[PATH_MAX + 64];
 
-	if (!apps_find(directory, sizeof(directory))) {
+	if (!bench_apps_find(directory, sizeof(directory))) {
 		fprintf(stderr, "roam bench: no programs here: set ROAM_BENCH_APPS\n");
 		return;
 	}
