@@ -230,14 +230,37 @@ static bool tx_commit(struct roami_node *node)
 		atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
 		return true;
 	}
-	if (!roami_tx_token_take(node))
+	if (!tx_of(node)->ahead && !roami_tx_token_take(node))
 		return false;
 	counts = tx_publish(node);
-	roami_tx_token_let(node);
+	if (!tx_of(node)->ahead)
+		roami_tx_token_let(node);
 	return counts;
 }
 
 /* ------------------------------------------------------------------------------------- attempts */
+
+/* A transaction that lost so often has the token while it runs: no other one can commit. */
+static void tx_token_ahead(struct roami_node *node)
+{
+	struct roami_tx *tx = tx_of(node);
+	uint64_t fair = node->options->tx_fair;
+
+	roami_contract(!tx->ahead);
+	if (fair == 0 || tx->lost < fair)
+		return;
+	tx->ahead = roami_tx_token_take(node);
+	ROAMI_COUNT(node->stats, tx_fair, 1);
+}
+
+/* Before it waits for others. */
+static void tx_token_back(struct roami_node *node)
+{
+	if (tx_of(node)->ahead) {
+		tx_of(node)->ahead = false;
+		roami_tx_token_let(node);
+	}
+}
 
 static void tx_begin(struct roami_node *node)
 {
@@ -305,6 +328,19 @@ static int tx_functions(struct roami_node *node, const struct roami_tx_run *run)
 	return roami_restart_run(&tx->restart, run->otherwise, run->arg);
 }
 
+static void tx_count(struct roami_node *node, bool counts, bool retries)
+{
+	struct roami_tx *tx = tx_of(node);
+
+	tx->lost = counts || retries ? 0 : tx->lost + 1;
+	if (counts)
+		ROAMI_COUNT(node->stats, tx_commits, 1);
+	else if (retries)
+		ROAMI_COUNT(node->stats, tx_retries, 1);
+	else
+		ROAMI_COUNT(node->stats, tx_aborts, 1);
+}
+
 /* true: committed. */
 static bool tx_attempt(struct roami_node *node, const struct roami_tx_run *run)
 {
@@ -312,21 +348,18 @@ static bool tx_attempt(struct roami_node *node, const struct roami_tx_run *run)
 	int how;
 
 	tx_library(run, true);
+	tx_token_ahead(node);
 	tx_begin(node);
 	tx_library(run, false);
 	how = tx_functions(node, run);
 	tx_library(run, true);
 	roami_contract(tx_of(node)->held == 0);
 	counts = how == TX_RETURNED && tx_commit(node);
+	tx_token_back(node);
 	if (!counts)
 		tx_end(node, run, how == TX_RETRIES);
 	tx_library(run, false);
-	if (counts)
-		ROAMI_COUNT(node->stats, tx_commits, 1);
-	else if (how == TX_RETRIES)
-		ROAMI_COUNT(node->stats, tx_retries, 1);
-	else
-		ROAMI_COUNT(node->stats, tx_aborts, 1);
+	tx_count(node, counts, how == TX_RETRIES);
 	if (counts)
 		tx_calls(node, true);
 	return counts;
@@ -337,6 +370,7 @@ void roami_tx_leave(struct roami_node *node)
 	if (node->nodes > 1)
 		tx_undo(node);
 	atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
+	tx_token_back(node);
 	tx_of(node)->calls.count = 0;
 	tx_of(node)->held = 0;
 	tx_of(node)->calling = false;
@@ -390,6 +424,7 @@ enum roam_err roami_tx_run(struct roami_node *node, const struct roami_tx_run *r
 		return ROAM_ESTATE;
 	pthread_sigmask(SIG_SETMASK, NULL, &before.signals);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel);
+	tx_of(node)->lost = 0;
 	err = node->nodes == 1 ? tx_alone(node, run) : tx_attempts(node, run, &before);
 	pthread_setcancelstate(before.cancel, NULL);
 	return err;

@@ -41,6 +41,7 @@ struct world_config {
 	unsigned placement; /* enum roam_place of the heap; ROAM_PLACE_NODE: random nodes */
 	uint32_t prefetch;
 	uint32_t cache_pages;
+	uint32_t tx_fair;
 	unsigned ivy; /* enum roami_option_ivy */
 	uint32_t mirage_delta;
 	uint64_t lrc_memory;

@@ -175,6 +175,7 @@ void world_options(const struct world_config *config, struct roami_options *opti
 	options->threads = config->teams ? config->threads[0] : 1;
 	options->prefetch = config->prefetch;
 	options->cache_pages = config->cache_pages;
+	options->tx_fair = config->tx_fair;
 	options->hot = config->hot;
 	options->barrier_tree = config->tree;
 	options->ivy = config->ivy;
