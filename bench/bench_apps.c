@@ -152,7 +152,8 @@ static bool app_runs(const struct app *app, unsigned at)
 static unsigned app_kinds(const struct bench *bench, const struct app *app)
 {
 	bool faults = app->threads == 0 &&
-		      !roami_protocol_find(app_protocol(bench, app))->one_heap;
+		      roami_protocol_find(app_protocol(bench, app))->homes !=
+			      ROAM_HOMES_EVERYWHERE;
 
 	return faults ? KINDS : 2;
 }

@@ -24,8 +24,8 @@ struct rival {
 
 static bool rival_suits(const struct roam_protocol *protocol, const struct app *app)
 {
-	return strcmp(protocol->name, app->protocol) != 0 && !protocol->one_heap &&
-	       protocol->model != ROAM_MODEL_SCC;
+	return strcmp(protocol->name, app->protocol) != 0 &&
+	       protocol->homes != ROAM_HOMES_EVERYWHERE && protocol->model != ROAM_MODEL_SCC;
 }
 
 static bool rival_run(struct bench *bench, const struct app *app, const char *path,

@@ -189,9 +189,9 @@ static void info_json_properties(const struct roam_protocol *protocol)
 	info_json_if(protocol->provisional != NULL, "provisional", &first);
 	info_json_if(protocol->keeps_twins, "keeps_twins", &first);
 	info_json_if(protocol->closes_homes, "closes_homes", &first);
-	info_json_if(protocol->homes_follow, "homes_follow", &first);
-	info_json_if(protocol->diff_logs, "diff_logs", &first);
-	info_json_if(protocol->one_heap, "one_heap", &first);
+	info_json_if(protocol->homes == ROAM_HOMES_FOLLOWING, "homes_follow", &first);
+	info_json_if(protocol->homes == ROAM_HOMES_TAKEN, "diff_logs", &first);
+	info_json_if(protocol->homes == ROAM_HOMES_EVERYWHERE, "one_heap", &first);
 	info_json_if(protocol->transactions != NULL, "transactions", &first);
 	info_json_if(protocol->checks_races, "checks_races", &first);
 }
@@ -199,7 +199,8 @@ static void info_json_properties(const struct roam_protocol *protocol)
 /* Names and papers come from this tree: they need no escapes. */
 static void info_json(void)
 {
-	static const char *const homes[] = {"none", "fixed", "taken", "moving"};
+	static const char *const homes[] = {"none",   "fixed",  "taken",
+					    "moving", "moving", "everywhere"};
 	static struct roami_options defaults;
 
 	roami_options_default(&defaults);
