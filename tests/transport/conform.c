@@ -343,11 +343,10 @@ static void *sleeper_main(void *arg)
 /* A thread that sleeps is woken by each message: it would sleep 5 s. */
 static void test_sleep(void)
 {
-	uint64_t began = roami_os_now_ns();
-
 	if (tested->wait == NULL)
 		return;
 	for (unsigned round = 0; round < 60; round++) {
+		uint64_t began = roami_os_now_ns(), took;
 		struct sleeper sleeper = {.node = &nodes[1],
 					  .who = round % 2 == 0 ? ROAM_SLEEPER_SERVICE
 								: ROAM_SLEEPER_APP,
@@ -363,10 +362,10 @@ static void test_sleep(void)
 		while (atomic_load(&sleeper.done) == 0)
 			node_poll(&nodes[0], 16);
 		pthread_join(thread, NULL);
+		took = roami_os_now_ns() - began;
+		if (took > 4 * (uint64_t)NS_PER_S) /* a busy machine takes a second, too */
+			wrong("a message took %.1f s to be noticed", (double)took / NS_PER_S);
 	}
-	if (roami_os_now_ns() - began > 5 * (uint64_t)NS_PER_S)
-		wrong("60 messages took %.1f s to be noticed",
-		      (double)(roami_os_now_ns() - began) / NS_PER_S);
 }
 
 static void *waker_main(void *arg)
