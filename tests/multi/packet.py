@@ -29,6 +29,7 @@ PACKET = {'ROAM_TRANSPORT': 'packet'}
 CABLE = {**PACKET, 'ROAM_PACKET_INTERFACE': 'dp0'}  # between hosts a and b
 TYPE = 0x88b5
 HEAD = struct.Struct('>6s6sH4s')  # of a frame: to, from, EtherType; the endpoint
+TUPLES = ('pi', 'pingpong', 'producers', 'sor', 'sum', 'tsp')
 LOSSY = 'drop=5%,reorder=2%,repeat=2%,corrupt=1%,seed='
 
 
@@ -123,10 +124,11 @@ def beside(command, env):
             raise Wrong(f'status {status}, {errors!r}, {said[-200:]!r}')
 
 
-def tuples_lossy(letters, size, env):
+def tuples_lossy(command, at):
     """PastSet where frames are lost, repeated, late and changed."""
-    with wide(size):
-        well(launched(4, letters, program('past'), 'run', 4), 'tuples right', env)
+    env = {'ROAM_FAULTY': LOSSY + str(at), 'ROAM_SEAL': ('auto', 'off', 'encrypt')[at % 3]}
+    with wide((1500, 9000)[at % 2]):
+        well(launched(4, 'abcd', command, '-p4', '-m', 'tuples'), 'verified ok', {**PACKET, **env})
 
 
 def run_cases():
@@ -139,9 +141,10 @@ def run_cases():
                {**PACKET, 'ROAM_PROTOCOL': protocol})
     for letters, env in (('a', PACKET), ('ab', CABLE), ('abcd', PACKET)):
         yield (f'tuples on {letters}', well, launched(4, letters, program('past'), 'run', 4), 'tuples right', env)
-    for at, (letters, size, env) in enumerate((('a', 1500, PACKET), ('ab', 1500, CABLE), ('abcd', 9000, PACKET))):
-        yield (f'tuples on {letters}, 5 % lost', tuples_lossy, letters, size,
-               {**env, 'ROAM_FAULTY': LOSSY + str(at), 'ROAM_SEAL': ('auto', 'off', 'encrypt')[at]})
+    for at, name in enumerate(TUPLES):
+        yield (f'{name}, 5 % lost', tuples_lossy, program(f'tuples-{name}'), at)
+    yield ('tuples on ab, 5 % lost', well, launched(2, 'ab', program('past'), 'run', 2), 'tuples right',
+           {**CABLE, 'ROAM_FAULTY': 'drop=5%,seed=1'})
     yield ('idle', well, launched(4, 'ab', program('idle'), 4), 'node 3: ', PACKET)
     yield ('threads', well, launched(3, 'abc', program('threads'), 'run', 3, 2, 10, 'settled'),
            'counted right', PACKET)
