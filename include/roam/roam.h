@@ -193,7 +193,9 @@ enum roam_err roam_needs(enum roam_model model);
 
 /*
  * Forks one more node, which runs fn() and then serves the others until the job ends; fn may also
- * end by pthread_exit, but not where roam_create_all runs it on node 0.  Returns in the caller at
+ * end by exit(0), which does not return before the job ends, and by pthread_exit, but not where
+ * roam_create_all runs it on node 0.  Any other status, _exit, or a barrier that counts a node
+ * which has ended, ends the job with a line.  Returns in the caller at
  * once.  The new node inherits private variables as they are now and shares the heap.  The number
  * of nodes is fixed (the job is sealed) at the caller's next synchronisation; with ROAM_THREADS
  * nodes are forked only there, and inherit private variables as they are then, which

@@ -29,6 +29,7 @@ static const struct roami_room *const job_extensions[] = {&roami_past_room, NULL
 /* The job of this process; the only mutable file-scope state of the library. */
 static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER,
 			       .opening = PTHREAD_MUTEX_INITIALIZER,
+			       .ends = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
 			       .extensions = job_extensions};
 static __thread enum roam_err alloc_err;
 

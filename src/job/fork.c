@@ -15,17 +15,28 @@
 #include "os/inside.h"
 #include "os/os.h"
 
-/* Called when the function of a forked node is over. */
+/* The creator waits for this, not for the kernel, which takes everything back at once. */
+static void fork_left(struct roami_job *job)
+{
+	if (job->me == 0)
+		return;
+	fflush(NULL);
+	atomic_store(&roami_job_ctl(job, job->me)->joined, ROAMI_JOINED_LEFT);
+}
+
+/* Called when the function of a forked node is over; it may have called roam_finish. */
 __attribute__((noreturn)) static void fork_child_end(struct roami_job *job)
 {
-	roami_team_join(job);
-	roami_statics_note(job);
-	roami_job_serve(job);
-	job->life = ROAMI_JOB_OVER;
-	roami_collect_leave(job);
+	pthread_mutex_lock(&job->ends); /* for ever, so that no other thread leaves, too */
+	if (job->life != ROAMI_JOB_OVER) {
+		roami_team_join(job);
+		roami_statics_note(job);
+		roami_job_serve(job);
+		job->life = ROAMI_JOB_OVER;
+		roami_collect_leave(job);
+		fork_left(job);
+	}
 	fflush(NULL);
-	/* The creator does not wait for the kernel, which takes everything back at once. */
-	atomic_store(&roami_job_ctl(job, job->me)->joined, ROAMI_JOINED_LEFT);
 	_exit(0);
 }
 
@@ -286,6 +297,7 @@ const struct roami_main roami_main_forks = {
 	.create_all = fork_create_all,
 	.seal = fork_seal,
 	.ended = fork_ended,
+	.left = fork_left,
 };
 
 /* --------------------------------------------------------------------------------------- start */

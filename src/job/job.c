@@ -150,6 +150,14 @@ __attribute__((noreturn)) static void job_exit_mate(struct roami_job *job)
 			roami_team_process(job, job->me) + roami_team_mate(job));
 }
 
+/* Its process would end, too, and they might wait for this very thread. */
+__attribute__((noreturn)) static void job_exit_stranger(struct roami_job *job)
+{
+	roami_node_fail(job->node,
+			"exit by a thread that the program has made, while threads of the node "
+			"still run their function, would end them");
+}
+
 /*
  * A node that ends in order still serves; else it ends the job.  A process that the program has
  * forked is no node.
@@ -163,6 +171,9 @@ static void job_on_exit(int status, void *arg)
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid() &&
 	    roami_team_mate(job) != 0)
 		job_exit_mate(job);
+	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid() &&
+	    roami_team_stranger(job))
+		job_exit_stranger(job);
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid()) {
 		if (job->node != NULL && roami_tx_inside(job->node))
 			roami_tx_leave(job->node);
@@ -413,7 +424,7 @@ static void job_check(struct roami_job *job)
 		job->main->check(job);
 }
 
-enum roam_err roami_job_wait_for_end(struct roami_job *job)
+static enum roam_err job_wait(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
 	enum roam_err err = roami_job_seal(job);
@@ -456,6 +467,16 @@ enum roam_err roami_job_wait_for_end(struct roami_job *job)
 	return err;
 }
 
+enum roam_err roami_job_wait_for_end(struct roami_job *job)
+{
+	enum roam_err err;
+
+	pthread_mutex_lock(&job->ends);
+	err = job_wait(job);
+	pthread_mutex_unlock(&job->ends);
+	return err;
+}
+
 void roami_job_serve(struct roami_job *job)
 {
 	roami_assert(job->life == ROAMI_JOB_TOGETHER);
@@ -473,7 +494,7 @@ void roami_job_serve(struct roami_job *job)
 		job->start->end(job);
 }
 
-void roami_job_finish(struct roami_job *job)
+static void job_leave(struct roami_job *job)
 {
 	roami_job_seal(job);
 	roami_team_join(job);
@@ -493,9 +514,12 @@ void roami_job_finish(struct roami_job *job)
 	if (job->life == ROAMI_JOB_TOGETHER && job->me == 0 && job->main->ended != NULL) {
 		roami_job_wait_for_end(job);
 	} else if (job->life == ROAMI_JOB_TOGETHER) {
+		roami_statics_note(job);
 		roami_job_serve(job);
 		if (job->me == 0)
 			job_end_all(job);
+		else if (job->main->left != NULL)
+			roami_collect_leave(job);
 	}
 	if (job->life == ROAMI_JOB_ALONE)
 		roami_shared_save(job);
@@ -504,6 +528,8 @@ void roami_job_finish(struct roami_job *job)
 	roami_node_close(job->node);
 	job->node = NULL;
 	roami_shared_restore(job);
+	if (job->main->left != NULL)
+		job->main->left(job);
 	if (job->start->leave != NULL)
 		job->start->leave(job);
 	roami_job_close_allocs(job);
@@ -511,4 +537,12 @@ void roami_job_finish(struct roami_job *job)
 	roami_os_vec_free(&job->held, sizeof(uint64_t));
 	roami_job_part(job);
 	job->life = ROAMI_JOB_OVER;
+}
+
+void roami_job_finish(struct roami_job *job)
+{
+	pthread_mutex_lock(&job->ends);
+	if (job->life != ROAMI_JOB_OVER) /* by another thread */
+		job_leave(job);
+	pthread_mutex_unlock(&job->ends);
 }

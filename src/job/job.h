@@ -50,6 +50,7 @@ struct roami_job {
 	/* This node's allocator in each region; of regions opened when first used. */
 	struct roami_alloc **allocs;
 	pthread_mutex_t opening; /* one of them */
+	pthread_mutex_t ends; /* one thread ends the round, or its node; recursive */
 	bool leases;             /* they hand out what they have leased, no more */
 	uint8_t *app;
 	void *bases[ROAMI_NODES_MAX]; /* segments; NULL: not mapped */

@@ -34,6 +34,8 @@ struct roami_main {
 	 * node 0 never is, its main ends as that of the others does.
 	 */
 	void (*ended)(struct roami_job *job);
+	/* This node above 0 needs nothing of the job any more; NULL: nobody waits for that. */
+	void (*left)(struct roami_job *job);
 };
 
 /* Main is executed on node 0 alone, and CREATE forks the others from it: fork.c. */

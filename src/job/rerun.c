@@ -182,9 +182,14 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 
 void roami_rerun_end(struct roami_job *job)
 {
+	bool finished; /* the function has called roam_finish */
+
 	roami_assert(job->me != 0);
-	roami_job_serve(job);
-	if (job->start->leave != NULL)
+	pthread_mutex_lock(&job->ends); /* for ever, so that no other thread leaves, too */
+	finished = job->life == ROAMI_JOB_OVER;
+	if (!finished)
+		roami_job_serve(job);
+	if (!finished && job->start->leave != NULL)
 		job->start->leave(job);
 	job->life = ROAMI_JOB_OVER;
 	fflush(NULL);

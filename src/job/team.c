@@ -23,6 +23,12 @@ unsigned roami_team_mate(const struct roami_job *job)
 	return roami_team_fixed(job) ? roami_thread_self(job->node)->mate : 0;
 }
 
+bool roami_team_stranger(const struct roami_job *job)
+{
+	return roami_team_fixed(job) && !roami_thread_self(job->node)->registered &&
+	       atomic_load(&job->team.running) != 0;
+}
+
 unsigned roami_team_process(const struct roami_job *job, unsigned node)
 {
 	return node * job->team.threads;

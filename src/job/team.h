@@ -74,6 +74,9 @@ void roami_team_warn(const struct roami_job *job);
 /* Whether the node's threads are fixed: then no other thread of the program is counted. */
 bool roami_team_fixed(const struct roami_job *job);
 
+/* Whether the caller is none of the node's threads, of which some still run. */
+bool roami_team_stranger(const struct roami_job *job);
+
 /* The caller's number among its node's threads; 0 also for a thread that is none of them. */
 unsigned roami_team_mate(const struct roami_job *job);
 

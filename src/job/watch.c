@@ -200,8 +200,10 @@ static void watch_look(struct roami_watch *watch, unsigned node)
 	if (child ? info.si_pid == 0 : errno != ECHILD)
 		return;
 	watch->gone[node] = true;
-	if (ending && (!child || (info.si_code == CLD_EXITED && info.si_status == 0)))
+	if (ending && (!child || (info.si_code == CLD_EXITED && info.si_status == 0))) {
+		atomic_store(&watch->ctls[node]->joined, ROAMI_JOINED_LEFT); /* if it could not */
 		return;
+	}
 	watch_failed(watch, node, &info);
 }
 

@@ -6,13 +6,18 @@
  *	WHO     the node that HOW happens to
  *	HOW     kill, abort, exit3, exit0, _exit0, _exit3, null, wild, beyond, leap,
  *		first0 (exit(0) while the others are still far from waiting),
- *		never (it sleeps, for signals from outside)
+ *		never (it sleeps, for signals from outside),
+ *		finish (roam_finish, then its function returns), pthread (pthread_exit),
+ *		beside0 (another thread of it calls exit(0) while its function returns),
+ *		inside0 (another thread of it calls exit(0), and the function waits for it),
+ *		flush0 (its function returns; its process ends, status 0, when output is flushed)
  *	OTHERS  barrier, partial, lock, late (lock, once WHO has ended), flag, cond, reduce,
- *		compute, end (they return and serve)
+ *		compute, end (they return and serve), slow (they return late)
  * Each node prints "ready NODE PID" once all run.
  */
 #include "multi.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -21,6 +26,44 @@ static unsigned nodes, who;
 static const char *how, *others;
 static volatile uint64_t *shared;
 static uint64_t barrier, lock, flag, cond, other_lock; /* names only */
+
+static void *exit_beside(void *arg)
+{
+	(void)arg;
+	exit(0);
+}
+
+static ssize_t exit_flushing(void *cookie, const char *text, size_t bytes)
+{
+	(void)cookie;
+	(void)text;
+	(void)bytes;
+	_exit(0);
+}
+
+/* Ends that harm nobody; whether `how` is one of those after which the function returns. */
+static int end_well(void)
+{
+	pthread_t thread;
+	FILE *file;
+
+	if (strcmp(how, "pthread") == 0)
+		pthread_exit(NULL);
+	if (strcmp(how, "finish") == 0)
+		return roam_finish() == ROAM_OK;
+	if (strcmp(how, "beside0") == 0)
+		return pthread_create(&thread, NULL, exit_beside, NULL) == 0;
+	if (strcmp(how, "inside0") == 0) {
+		check(pthread_create(&thread, NULL, exit_beside, NULL) == 0);
+		pthread_join(thread, NULL);
+	}
+	if (strcmp(how, "flush0") == 0) {
+		file = fopencookie(NULL, "w", (cookie_io_functions_t){.write = exit_flushing});
+		check(file != NULL && fputs("x", file) >= 0);
+		return 1;
+	}
+	return 0;
+}
 
 static void end_badly(void)
 {
@@ -121,14 +164,15 @@ static void node_main(void)
 		exit(WRONG);
 	must(roam_barrier_all());
 	if (roam_node() != who) {
-		if (strcmp(how, "first0") == 0)
+		if (strcmp(how, "first0") == 0 || strcmp(others, "slow") == 0)
 			usleep(300000);
 		do_other();
 		return;
 	}
 	if (strcmp(how, "first0") != 0)
 		await_others();
-	end_badly();
+	if (!end_well())
+		end_badly();
 }
 
 int main(int argc, char **argv)

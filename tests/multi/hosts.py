@@ -605,6 +605,9 @@ def failure_cases():
     yield ('node ends', badly, deaths('exit0', 'partial'), 3, 1,
            r'^roam: node [02] on host \S+: threads wait at barrier 0x\w+ for node 1, which has '
            'ended')
+    for how in ('exit0', 'finish', 'pthread'):
+        yield (f'node ends early, {how}', well, launched(3, 'abc', program('deaths'), 'fork', 3, 1, how, 'slow'),
+               '(?s)ready.*ready')
     yield ('node killed from outside', badly, deaths('never', 'lock'), 3, SIGNALLED + 9,
            rf'^roam: {other} was killed by signal 9', killed_in('b', signal.SIGKILL))
     yield ('agent killed', badly, deaths('never', 'barrier'), 3, 1,
