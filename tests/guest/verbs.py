@@ -108,7 +108,8 @@ def random_programs(group):
     for protocol in models:
         for seed in range(1, 4 if protocol in harness.kinds().values() else 2):
             rng = random.Random(f'{protocol} {seed}')
-            env, command = random_run.drawn(seed, protocol, 'shm', list(models)[:1])
+            beside = [name for name in models if random_run.beside(protocol, models, name)]
+            env, command = random_run.drawn(seed, protocol, 'shm', beside)
             env.pop('ROAM_ONESIDED')
             command = [os.path.basename(word) if os.path.exists(word) else word for word in command]
             command[0] = group.program('random')
@@ -156,7 +157,7 @@ def main():
     parser.add_argument('group', choices=GROUPS)
     parser.add_argument('-k', dest='part', default='')
     parser.add_argument('-v', dest='verbose', action='store_true')
-    parser.add_argument('-t', dest='seconds', type=int, default=150)
+    parser.add_argument('-t', dest='seconds', type=int, default=220)
     args = parser.parse_args()
     group = Group(args.part)
     GROUPS[args.group](group)
