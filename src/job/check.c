@@ -32,16 +32,6 @@ static enum roam_err check_protocol(const char *what, const char *protocol)
 	return check_unknown(what, protocol, names);
 }
 
-/* Whether the transport that is named works, with its options. */
-static bool check_transport(const struct roami_options *options, char *why, size_t why_bytes)
-{
-	const struct roam_transport *transport = roami_transport_find(options->transport);
-	struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX];
-
-	roami_options_of(options, transport, values);
-	return roami_transport_works(transport, values, why, why_bytes);
-}
-
 static enum roam_err check_names(const struct roami_options *options)
 {
 	const char *names[64] = {NULL};
@@ -58,7 +48,8 @@ static enum roam_err check_names(const struct roami_options *options)
 		return check_unknown("ROAM_TRANSPORT", options->transport, names);
 	}
 	if (roami_transports_named(options->transport) &&
-	    !check_transport(options, why, sizeof(why))) {
+	    !roami_transport_works(roami_transport_find(options->transport), NULL, why,
+				   sizeof(why))) {
 		fprintf(stderr, "roam: ROAM_TRANSPORT=%s: %s\n", options->transport, why);
 		return ROAM_EUNSUPPORTED;
 	}
