@@ -251,7 +251,9 @@ static void info_transports(void)
 			 transport->caps & ROAM_CAP_MAPPED ? "loads and stores"
 							   : "messages only",
 			 transport->message_max,
-			 transport->caps & ROAM_CAP_NAMED ? ", only if named" : "");
+			 transport->caps & ROAM_CAP_NAMED  ? ", only if named"
+			 : transport->caps & ROAM_CAP_BARE ? ", with auto only if ROAM_SEAL=off"
+							   : "");
 		info_row(transport->name, text);
 	}
 }
@@ -288,6 +290,7 @@ static void info_json_transports(void)
 		info_json_if((transport->caps & ROAM_CAP_HOSTS) != 0, "hosts", &first);
 		info_json_if(transport->wait != NULL, "sleeps", &first);
 		info_json_if((transport->caps & ROAM_CAP_NAMED) != 0, "named", &first);
+		info_json_if((transport->caps & ROAM_CAP_BARE) != 0, "bare", &first);
 		printf("], \"cost_ns\": %u, \"message_max\": %zu}", transport->cost_ns,
 		       transport->message_max);
 	}

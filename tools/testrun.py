@@ -189,6 +189,9 @@ def condition_holds(condition, build):
             ['unshare', '--net', 'true'], stderr=subprocess.DEVNULL, check=False).returncode != 0
     if kind == 'refused':
         return call_refused(args[0])
+    if kind == 'no-guest-kernel':
+        return subprocess.run([sys.executable, os.path.join(ROOT, 'tools', 'guest', 'base.py')],
+                              stderr=subprocess.DEVNULL, check=False).returncode != 0
     if kind == 'build':
         return build == args[0]
     if kind == 'sanitizer':

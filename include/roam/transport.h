@@ -29,7 +29,9 @@ enum roam_transport_caps {
 	 */
 	ROAM_CAP_MAPPED = 4,
 	ROAM_CAP_HOSTS = 8, /* reaches nodes of other hosts, too */
-	ROAM_CAP_NAMED = 16 /* used only where ROAM_TRANSPORT names it, however cheap it is */
+	ROAM_CAP_NAMED = 16, /* used only where ROAM_TRANSPORT names it, however cheap it is */
+	ROAM_CAP_BARE = 32 /* passes the seal by, unless that was asked for: auto uses it only
+			      with ROAM_SEAL=off */
 };
 
 /*
@@ -127,6 +129,9 @@ struct roam_transport_params {
 	 * warning, without an end of line.  May be NULL.
 	 */
 	void (*notice)(void *now_arg, const char *line);
+
+	/* Called when a thread of the transport's own has begun, 1, or ended, -1.  May be NULL. */
+	void (*helper)(void *now_arg, int change);
 
 	/*
 	 * Called after a layer has sent something by itself, outside of its own send(): the peer

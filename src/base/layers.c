@@ -9,6 +9,7 @@
 #include "link/mixed.h"
 #include "link/reliable.h"
 #include "link/seal.h"
+#include "link/sealed.h"
 
 #define DEADLINE_S 5u
 #define NS_PER_S   1000000000u
@@ -49,6 +50,14 @@ static void layer_notice(void *arg, const char *line)
 		length = (int)sizeof(text) - 1;
 	if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
 		return; /* nowhere to say it */
+}
+
+static void layer_helper(void *arg, int change)
+{
+	struct roami_node *node = arg;
+
+	if (node->env->helper != NULL)
+		node->env->helper(node, change);
 }
 
 __attribute__((noreturn)) static void layer_lost(void *arg, unsigned peer, uint64_t silent_ns)
@@ -247,6 +256,28 @@ static bool layers_faulty(const struct roami_node_params *params,
 	       (params->hosts <= 1 || (transport->caps & ROAM_CAP_RELIABLE) == 0);
 }
 
+/*
+ * Over a transport that the seal does not cover by itself.  Without having been asked for a seal,
+ * between hosts node 0 says what is not protected.
+ */
+static enum roam_err layers_bare(struct roami_node *node, const struct roami_node_params *params,
+				 struct roam_transport_params *open)
+{
+	unsigned wanted = params->options->seal;
+	char line[160];
+
+	if (wanted == ROAMI_SEAL_AUTH || wanted == ROAMI_SEAL_ENCRYPT)
+		return layer_open(node, open, &roami_transport_sealed, NULL);
+	if (wanted == ROAMI_SEAL_OFF || params->hosts <= 1 || params->me != 0)
+		return ROAM_OK;
+	snprintf(line, sizeof(line),
+		 "what goes over %s is neither authenticated nor encrypted: ROAM_SEAL=auth, "
+		 "encrypt, or off",
+		 layers_of(node)->transport->name);
+	layer_notice(node, line);
+	return ROAM_OK;
+}
+
 /* A transport, and over it what makes it as reliable as messages want it. */
 static enum roam_err layers_stack(struct roami_node *node, const struct roami_node_params *params,
 				  struct roam_transport_params open, struct layers_plan *plan,
@@ -278,6 +309,8 @@ static enum roam_err layers_stack(struct roami_node *node, const struct roami_no
 	open.option = NULL;
 	if (err == ROAM_OK && (layers_of(node)->transport->caps & good) != good)
 		err = layer_open(node, &open, &roami_transport_reliable, NULL);
+	else if (err == ROAM_OK && (way->transport->caps & ROAM_CAP_BARE) != 0)
+		err = layers_bare(node, params, &open);
 	if (way->transport->wait == NULL)
 		layers_of(node)->rung |= way->peers;
 	if (layers_of(node)->transport->due != NULL)
@@ -300,6 +333,7 @@ static enum roam_err layers_open(struct roami_node *node, const struct roami_nod
 		.seal = &seal,
 		.stranger = layer_stranger,
 		.notice = layer_notice,
+		.helper = layer_helper,
 		.address = params->address,
 		.deadline_ns = layers_deadline(params),
 		.lost = layer_lost,

@@ -58,6 +58,8 @@ struct roami_env {
 	 * then nothing touches the app view before it goes on, but a signal handler.  NULL: never.
 	 */
 	bool (*alone)(struct roami_node *node);
+	/* The library has started a thread, 1, or it has ended, -1: `alone` leaves it out. */
+	void (*helper)(struct roami_node *node, int change);
 	__attribute__((noreturn)) void (*fail)(struct roami_node *node, const char *text);
 };
 

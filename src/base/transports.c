@@ -45,16 +45,16 @@ bool roami_transports_named(const char *option)
 	return strcmp(option, "auto") != 0;
 }
 
-void roami_transports_allowed(const char *option,
+void roami_transports_allowed(const char *option, bool bare,
 			      const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1])
 {
+	unsigned not = ROAM_CAP_NAMED | (bare ? 0 : ROAM_CAP_BARE), count = 0;
 	bool named = roami_transports_named(option);
-	unsigned count = 0;
 	char why[8];
 
 	for (unsigned i = 0; roami_transports[i] != NULL && count < ROAMI_TRANSPORTS_MAX; i++)
 		if (named ? strcmp(roami_transports[i]->name, option) == 0
-			  : (roami_transports[i]->caps & ROAM_CAP_NAMED) == 0 &&
+			  : (roami_transports[i]->caps & not) == 0 &&
 				    roami_transport_works(roami_transports[i], NULL, why,
 							  sizeof(why)))
 			allowed[count++] = roami_transports[i];

@@ -36,11 +36,11 @@ bool roami_transport_works(const struct roam_transport *transport,
 			   const struct roam_transport_value *options, char *why, size_t bytes);
 
 /*
- * The transports that ROAM_TRANSPORT allows, of auto's those that work here; `allowed` ends with
- * NULL.  What works must be alike on all hosts of a job, else ROAM_TRANSPORT is to name one that
- * does.
+ * The transports that ROAM_TRANSPORT allows, of auto's those that work here, with `bare` even if
+ * the seal does not cover them; `allowed` ends with NULL.  What works must be alike on all hosts of
+ * a job, else ROAM_TRANSPORT is to name one that does.
  */
-void roami_transports_allowed(const char *option,
+void roami_transports_allowed(const char *option, bool bare,
 			      const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1]);
 
 /*

@@ -88,7 +88,7 @@ static const struct roami_fault_engine *check_probe(const struct roami_options *
 }
 
 static enum roam_err check_engine(const struct roami_options *options,
-				   const struct roami_fault_engine **engine_p)
+				  const struct roami_fault_engine **engine_p)
 {
 	const char *const names[] = {"auto", "sigsegv", "uffd", NULL};
 	char why[160] = "";

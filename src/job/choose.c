@@ -46,7 +46,8 @@ bool roami_job_transports(struct roami_job *job, struct roami_node_params *param
 	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1];
 	bool alone = params->nodes == 1; /* then there is no peer to reach */
 
-	roami_transports_allowed(alone ? "auto" : job->options.transport, allowed);
+	roami_transports_allowed(alone ? "auto" : job->options.transport,
+				 job->options.seal == ROAMI_SEAL_OFF, allowed);
 	for (unsigned node = 0; node < params->nodes; node++) {
 		enum roami_where where = choose_where(job, node);
 

@@ -485,7 +485,8 @@ static void wireup_say(const struct roami_job *job)
 {
 	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1], *over;
 
-	roami_transports_allowed(job->options.transport, allowed);
+	roami_transports_allowed(job->options.transport, job->options.seal == ROAMI_SEAL_OFF,
+				 allowed);
 	over = roami_transport_for(allowed, job->boot.hosts > 1 ? ROAMI_WHERE_AWAY
 							: ROAMI_WHERE_MAPPED);
 	if (job->boot.me == 0 && job->options.log >= ROAMI_LEVEL_INFO)

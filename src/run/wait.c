@@ -449,6 +449,11 @@ static bool real_alone(struct roami_node *node)
 	return yes;
 }
 
+static void real_helper(struct roami_node *node, int change)
+{
+	atomic_fetch_add(&real_of(node)->helpers, (uint32_t)change);
+}
+
 static void real_wait(struct roami_node *node, uint64_t ticket, bool (*condition)(void *arg),
 		      void *arg)
 {
@@ -668,7 +673,8 @@ static const struct roami_sleep real_sleep = {
 
 #define REAL_ENV                                                                \
 	.now = real_now, .sleep = &real_sleep, .spin = real_spin, .thread = roami_seat, \
-	.region = real_region, .ran = real_ran, .alone = real_alone, .fail = real_fail
+	.region = real_region, .ran = real_ran, .alone = real_alone, .helper = real_helper,        \
+	.fail = real_fail
 
 const struct roami_env roami_env_real = {REAL_ENV};
 const struct roami_env roami_env_chaos = {REAL_ENV, .step = chaos_step};

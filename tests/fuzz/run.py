@@ -23,6 +23,7 @@ SOURCES = {
                                                    'template', 'tuple', 'xfunc', 'job/locate', 'job/partial',
                                                    'job/relay', 'job/server', 'attached/guest',
                                                    'attached/session')],
+    'hello': ['src/transport/verbs_hello.c'],
     'hosts': ['tools/roam_hosts.c'],
     'link': ['src/link/link_in.c', 'src/link/link_out.c', 'src/link/reliable.c', 'src/link/seal.c',
              *OS, 'src/stats/stats.c'],

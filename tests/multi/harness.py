@@ -35,7 +35,8 @@ def program(name):
         return told
     builds = [os.environ['BUILD_DIR']] if 'BUILD_DIR' in os.environ else ['build', 'build/gcc']
     for build in builds:
-        for place in (f'tools/{name}', f'apps/{name}', f'tests/multi/multi_{name}', f'docs/{name}'):
+        for place in (f'tools/{name}', f'apps/{name}', f'tests/multi/multi_{name}', f'tests/transport/{name}',
+                      f'docs/{name}'):
             path = os.path.join(ROOT, build, place)
             if os.path.isfile(path):
                 return path
@@ -70,11 +71,11 @@ def info(what):
 
 
 def transports():
-    """The transports that are taken without being named."""
+    """The transports that are taken without being named; verbs, which needs a device, is tested in a guest."""
     out = subprocess.run([program('roam'), 'info', 'transports', '--json'], check=True, text=True,
                          stdout=subprocess.PIPE).stdout
     return [each['name'] for each in json.loads(out)['transports']
-            if 'named' not in each['capabilities']]
+            if 'named' not in each['capabilities'] and 'bare' not in each['capabilities']]
 
 
 @functools.cache

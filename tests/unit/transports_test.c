@@ -99,11 +99,11 @@ static void test_allowed(void)
 	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1];
 
 	for (unsigned i = 0; roami_transports[i] != NULL; i++) {
-		roami_transports_allowed(roami_transports[i]->name, allowed);
+		roami_transports_allowed(roami_transports[i]->name, false, allowed);
 		CU_ASSERT_PTR_EQUAL(allowed[0], roami_transports[i]);
 		CU_ASSERT_PTR_NULL(allowed[1]);
 	}
-	roami_transports_allowed("auto", allowed);
+	roami_transports_allowed("auto", true, allowed);
 	CU_ASSERT_PTR_NOT_NULL(roami_transport_for(allowed, ROAMI_WHERE_MAPPED));
 	for (unsigned i = 0; allowed[i] != NULL; i++)
 		CU_ASSERT_EQUAL(allowed[i]->caps & ROAM_CAP_NAMED, 0);

@@ -1,0 +1,42 @@
+/*
+ * What two nodes tell each other when they connect, in the private data of the connection manager.
+ * Anyone who reaches the port may send anything: verbs_hello_check is all that looks at it.
+ */
+#ifndef ROAMI_VERBS_HELLO_H
+#define ROAMI_VERBS_HELLO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define VERBS_MAGIC "roamvb1"
+
+enum { VERBS_MAY_BE_SILENT = 1 }; /* the sender gives no signs of life */
+
+struct verbs_hello {
+	char magic[8];
+	uint64_t mark; /* of the node that it is for */
+	uint16_t from;
+	uint16_t flags;
+	uint32_t buffers; /* that the sender has for this peer */
+	uint32_t bytes;   /* of each */
+	uint32_t zero;
+};
+
+_Static_assert(sizeof(struct verbs_hello) == 32, "fits the private data of every manager");
+
+/* What a hello must say. */
+struct verbs_expected {
+	uint64_t mark; /* of this node */
+	uint32_t nodes;
+	uint32_t node;   /* this one */
+	uint64_t others; /* nodes that do not come this way; bits */
+	uint32_t bytes;
+	uint32_t buffers_min, buffers_max;
+};
+
+/* Whether a node of the job has sent these bytes; copies them to `hello`. */
+bool verbs_hello_check(const void *data, size_t bytes, const struct verbs_expected *expected,
+		       struct verbs_hello *hello);
+
+#endif

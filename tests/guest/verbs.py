@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""The verbs transport over Soft-RoCE, in a throw-away guest (tools/guest); one boot runs a group.
+
+usage: verbs.py GROUP [-k PART_OF_A_NAME] [-v]
+
+Without QEMU, or where the kernel's package cannot be had, it is skipped.
+"""
+import argparse
+import os
+import random
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, 'tests', 'multi'))
+import harness  # noqa: E402, pylint: disable=wrong-import-position
+import random_run  # noqa: E402, pylint: disable=wrong-import-position
+
+LACKING = 77
+VERBS = {'ROAM_TRANSPORT': 'verbs', 'ROAM_VERBS_DEVICE': 'rxe0,rxe1'}
+ONE = {'ROAM_TRANSPORT': 'verbs'}
+NOBODY = ['/usr/bin/setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
+
+
+def grep(pattern):
+    """A pattern as `grep -E` knows it."""
+    return pattern.replace(r'\d', '[0-9]')
+
+
+class Group:
+    """Cases of one boot: lines of a script, and the programs that they need."""
+
+    def __init__(self, part):
+        self.part = part
+        self.lines = []
+        self.programs = {}
+
+    def program(self, name):
+        path = harness.program(name)
+        self.programs[os.path.basename(path)] = path
+        return os.path.basename(path)
+
+    def _words(self, command, env):
+        return [f'{key}={value}' for key, value in env.items()] + \
+            [self.program(word[1:]) if word.startswith('@') else word for word in command]
+
+    def run(self, name, command, want, status=0, env=None):
+        """`@name` among the words: a program of the build."""
+        words = self._words(command, VERBS if env is None else env)
+        if self.part in name:
+            self.lines.append(shlex.join(['run', name, str(status), grep(want), *words]))
+
+    def while_runs(self, name, command, want, status, nodes, action, env=None):
+        words = self._words(command, VERBS if env is None else env)
+        if self.part in name:
+            self.lines.append(shlex.join(['while_runs', name, str(status), grep(want), str(nodes), action,
+                                          *words]))
+
+    def do(self, line):
+        self.lines.append(line)
+
+
+# -------------------------------------------------------------------------------------- groups
+
+def conformance(group):
+    """What every transport promises; with loss, as a node without rights, and in little memory."""
+    group.run('shown', ['@roam', 'info', 'transports'], 'verbs +works: between hosts, reliable', env={})
+    for seal in ('plain', 'auth', 'encrypt'):
+        group.run(f'conform {seal}', ['@conform', 'verbs', seal], f'ok verbs {seal}: left')
+    group.run('conform on one device', ['@conform', 'verbs'], 'ok verbs plain: left', env=ONE)
+    group.run('conform as nobody in 512 KiB',
+              [*NOBODY, 'prlimit', '--memlock=524288', '@conform', 'verbs'], 'ok verbs plain: left')
+    group.run('nobody in 16 KiB', [*NOBODY, 'prlimit', '--memlock=16384', '@fft', '-p2', '-m10'],
+              '^roam: ROAM_TRANSPORT=verbs: RLIMIT_MEMLOCK is 16 KiB', 1)
+    group.run('nobody in 64 KiB', [*NOBODY, 'prlimit', '--memlock=65536', '@fft', '-p4', '-m10'],
+              r'^roam: .*KiB cannot be registered with rxe\d: .*RLIMIT_MEMLOCK is 64 KiB', 1)
+    group.run('no such device', ['@fft', '-p2', '-m10'], 'no RDMA device is called rxe7', 1,
+              env={**ONE, 'ROAM_VERBS_DEVICE': 'rxe7'})
+    group.run('no such address', ['@fft', '-p2', '-m10'], 'no RDMA device has this address', 1,
+              env={**ONE, 'ROAM_VERBS_DEVICE': '10.77.0.9'})
+    group.run('by address', ['@fft', '-p2', '-m10', '-t'], 'verified ok',
+              env={**ONE, 'ROAM_VERBS_DEVICE': '10.77.0.2'})
+    group.do('ip addr del 10.77.0.1/24 dev v0')
+    group.run('no GID', ['@fft', '-p2', '-m10'], 'rxe0: no GID of port 1 is an IPv4 address', 1,
+              env={**ONE, 'ROAM_VERBS_DEVICE': 'rxe0'})
+    group.do('ip link set v0 down')
+    group.run('port down', ['@fft', '-p2', '-m10'], 'rxe0: port 1 is down', 1,
+              env={**ONE, 'ROAM_VERBS_DEVICE': 'rxe0'})
+    group.do('rdma link delete rxe0; rdma link delete rxe1')
+    group.run('no device', ['@fft', '-p2', '-m10'], 'no RDMA device: /sys/class/infiniband is empty', 1,
+              env=ONE)
+    group.run('no device, shown', ['@roam', 'info', 'transports'],
+              'verbs +missing: no RDMA device: /sys/class/infiniband is empty', env={})
+
+
+def random_env(rng):
+    return {**VERBS, 'ROAM_SEAL': rng.choice(['off', 'auto', 'auth', 'encrypt']),
+            'ROAM_VERBS_DEVICE': rng.choice(['rxe0,rxe1', 'rxe1', 'auto'])}
+
+
+def random_programs(group):
+    """Random programs of protocols of each kind; PastSet; kernels."""
+    models = harness.protocols()
+    for protocol in models:
+        for seed in range(1, 4 if protocol in harness.kinds().values() else 2):
+            rng = random.Random(f'{protocol} {seed}')
+            beside = [name for name in models if random_run.beside(protocol, models, name)]
+            env, command = random_run.drawn(seed, protocol, 'shm', beside)
+            env.pop('ROAM_ONESIDED')
+            command = [os.path.basename(word) if os.path.exists(word) else word for word in command]
+            command[0] = group.program('random')
+            if '--roam' in command:
+                command[command.index('--roam') + 1] = '/guest/bin/' + group.program('roam')
+            if models[protocol] == 'ScC':
+                command += ['--scoped', '1']
+            group.run(f'random {protocol} {seed}', command, '^right',
+                      env={**env, **random_env(rng), 'ROAM_PROTOCOL': protocol})
+    for seal in ('auto', 'encrypt'):
+        group.run(f'tuples {seal}', ['@tuples-pi', '-p3', '-m', 'tuples'], 'verified ok', env={**VERBS, 'ROAM_SEAL': seal})
+    kinds = harness.kinds()
+    for protocol, kernel, words in ((kinds['default'], 'fft', ['-p2', '-m10', '-t']),
+                                    (harness.those(homes='moving')[0], 'lu', ['-p3', '-n64', '-t']),
+                                    (kinds['default'], 'radix', ['-p3', '-n8192', '-t']),
+                                    (kinds['twins'], 'ocean', ['-p2', '-n18', '-c'])):
+        group.run(f'{kernel} {protocol}', [f'@{kernel}', *words], 'verified ok',
+                  env={**VERBS, 'ROAM_PROTOCOL': protocol})
+    group.run('rounds', ['@rounds', 'all', '3', '4'], '4 rounds right')
+    group.run('auto takes it unsealed', ['@fft', '-p2', '-m10', '-t'], 'verified ok',
+              env={'ROAM_TRANSPORT': 'auto', 'ROAM_SEAL': 'off'})
+
+
+def bad_days(group):
+    """A node that stops, or is killed; loss and delay; a cable that is cut."""
+    deaths = ['@roam', 'run', '-n', '3', '@deaths', 'run', '3', '1', 'never', 'barrier']
+    soon = {**VERBS, 'ROAM_DEADLINE': '2'}
+    group.while_runs('a node stops', deaths, r'node 1 has been silent for [23]\.\d s, longer than', 1, 3,
+                     'kill -STOP $(pid_of 1)', env=soon)
+    group.while_runs('a node is killed', deaths, r'^roam: node 1 .*(killed|SIGKILL|signal 9)', 137, 3,
+                     'kill -KILL $(pid_of 1)', env=soon)
+    group.do('tc qdisc add dev v0 root netem loss 2%; tc qdisc add dev v1 root netem loss 1% delay 1ms')
+    group.do('tc qdisc show dev v0 | grep -q netem || wrong "loss" "no netem"')
+    group.run('fft with loss', ['@fft', '-p2', '-m10', '-t'], 'verified ok', env={**soon, 'ROAM_DEADLINE': '5'})
+    group.do('tc qdisc del dev v0 root; tc qdisc del dev v1 root')
+    group.while_runs('the cable is cut', deaths, r'node \d has been silent for \d\.\d s, longer than', 1, 3,
+                     'ip link set v0 down', env=soon)
+
+
+GROUPS = {'conform': conformance, 'random': random_programs, 'bad': bad_days}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('group', choices=GROUPS)
+    parser.add_argument('-k', dest='part', default='')
+    parser.add_argument('-v', dest='verbose', action='store_true')
+    parser.add_argument('-t', dest='seconds', type=int, default=220)
+    args = parser.parse_args()
+    group = Group(args.part)
+    GROUPS[args.group](group)
+    with tempfile.NamedTemporaryFile('w', suffix='.sh') as script:
+        script.write('. /guest/bin/runner.sh\n' + ('keep=1\n' if args.verbose else '') +
+                     '\n'.join(group.lines) + '\nexit $failed\n')
+        script.flush()
+        files = [word for path in (*group.programs.values(), os.path.join(HERE, 'runner.sh'))
+                 for word in ('-f', path)]
+        done = subprocess.run([os.path.join(ROOT, 'tools', 'guest', 'run'), '-t', str(args.seconds),
+                               '-f', f'{script.name}:/guest/bin/cases.sh', *files,
+                               *(['-v'] if args.verbose else []), 'sh', '/guest/bin/cases.sh'],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    sys.stdout.write(done.stdout)
+    if done.returncode == LACKING:
+        print(f'skip: guest: {done.stdout.strip()}')
+        return 0
+    wanted = sum(line.startswith(('run', 'while_runs')) for line in group.lines)
+    right = len(re.findall(r'^ok .* \(\d+ s\)$', done.stdout, re.MULTILINE))
+    print(f'{right} of {wanted} cases right')
+    return 0 if done.returncode == 0 and right == wanted else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())
