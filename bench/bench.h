@@ -17,6 +17,7 @@ struct bench {
 	unsigned samples;       /* of a row */
 	unsigned rounds;
 	bool udp;         /* nodes are reached over udp */
+	bool paper;       /* of tx: a paper's figures, and the same measured here */
 	bool progress;    /* rows are printed as they come */
 	FILE *series;     /* gets each row's samples in their order; NULL: not wanted */
 	const char *only; /* rows with this in their name, and floors; NULL: all */
@@ -81,6 +82,7 @@ void bench_diff(struct bench *bench);
 void bench_lock(struct bench *bench);
 void bench_barrier(struct bench *bench);
 void bench_past(struct bench *bench);
+void bench_tx(struct bench *bench);
 void bench_rtt(struct bench *bench);
 void bench_stream(struct bench *bench);
 void bench_apps(struct bench *bench);

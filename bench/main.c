@@ -69,6 +69,7 @@ static const struct {
 	{"diff", bench_diff, false, "comparing pages, with every kind of instructions"},
 	{"lock", bench_lock, true, "hand-over of locks, in jobs of 2 and 64 nodes"},
 	{"barrier", bench_barrier, true, "barriers of 2, 4, 8 and 64 nodes"},
+	{"tx", bench_tx, false, "transactions: reads, updates, the token, Test-TA on 1 to 8 nodes"},
 	{"past", bench_past, true, "operations of PastSet, here and at another node"},
 	{"rtt", bench_rtt, false, "round trips, calls and page fetches over udp"},
 	{"stream", bench_stream, false, "pages sent one after the other over udp"},
@@ -81,7 +82,7 @@ static int usage(FILE *to)
 {
 	fprintf(to, "usage: roam bench NAME [--json] [--engine uffd|sigsegv] [-n SAMPLES]\n"
 		    "                 [--transport NAME] [--protocol NAME]\n"
-		    "                 [--only PART OF A ROW'S NAME] [--series FILE]\n\n");
+		    "                 [--only PART OF A ROW'S NAME] [--series FILE] [--paper]\n\n");
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
 	fprintf(to,
@@ -91,8 +92,11 @@ static int usage(FILE *to)
 		"messages and system calls of the measured node for one operation.\n"
 		"With --protocol, the rows of the default protocol are measured under that one\n"
 		"instead, without its limits, and rows of other protocols are left out.\n"
+		"--paper: with tx, the Test-TA of Wende and others (2002) on 1 to 8 nodes, with\n"
+		"what they measured beside.\n"
 		"--series FILE: each row's samples in their order, for bench/waits.py to plot.\n"
-		"The programs of `apps` are found beside the build, or in ROAM_BENCH_APPS.\n",
+		"The programs of `apps` and --paper are found beside the build, or in\n"
+		"ROAM_BENCH_APPS.\n",
 		"all");
 	return to == stdout ? 0 : EXIT_USAGE;
 }
@@ -275,6 +279,7 @@ int roami_bench_main(int argc, char **argv)
 						{"series", required_argument, NULL, 's'},
 						{"transport", required_argument, NULL, 't'},
 						{"protocol", required_argument, NULL, 'p'},
+						{"paper", no_argument, NULL, 'P'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
 	static struct bench bench; /* large */
@@ -292,6 +297,8 @@ int roami_bench_main(int argc, char **argv)
 			bench.only = optarg;
 		else if (option == 'p')
 			protocol = optarg;
+		else if (option == 'P')
+			bench.paper = true;
 		else if (option == 's')
 			series = optarg;
 		else if (option == 'n' && bench_samples(&bench, optarg))
@@ -310,6 +317,10 @@ int roami_bench_main(int argc, char **argv)
 		return usage(stdout);
 	if (strcmp(name, "all") != 0 && !bench_known(name, protocol != NULL))
 		return EXIT_USAGE;
+	if (bench.paper && strcmp(name, "tx") != 0) {
+		fprintf(stderr, "roam bench: --paper is an option of tx\n");
+		return EXIT_USAGE;
+	}
 	if (!bench_protocol(&bench, protocol))
 		return EXIT_USAGE;
 	if (!bench_engines(&bench, engine) || !bench_cpus(&bench))

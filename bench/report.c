@@ -212,5 +212,6 @@ void report_json(const struct report *report)
 		printf("%s", i > 0 ? ",\n" : "");
 		json_row(&report->rows[i]);
 	}
-	printf("\n]}\n");
+	printf("\n]%s%s}\n", report->paper != NULL ? ",\"paper\":" : "",
+	       report->paper != NULL ? report->paper : "");
 }

@@ -40,6 +40,7 @@ struct report {
 	const char *wait;
 	unsigned count;
 	unsigned facts;
+	const char *paper; /* JSON of a paper's program here; NULL: it did not run */
 	struct report_row rows[REPORT_ROWS_MAX];
 	struct report_fact fact[32];
 };

@@ -20,6 +20,8 @@ ROWS = {
              "move_remote_1_p99", "pingpong_ll", "pingpong_lr", "pingpong_rr", "pages_vs_server_31k", "pages_vs_server_crossover",
              "load_operation", "load_p99", "load_cpu",
              "load_lost_of_1000"},
+    "tx": {"tx_read_1", "tx_read_64", "tx_write_1", "tx_write_1_copy", "tx_write_1_alone", "tx_token", "tx_fetch",
+           "tx_disjoint_2", "tx_map_2", "tx_map_2_hlrc", "tx_test_ta_1", "tx_test_ta_8"},
     "lock": {"lock_remote", "lock_remote_busy", "lock_again", "lock_mate_1x2", "lock_mate_1x2_asleep",
              "lock_mate_2x2", "lock_mate_2x2_asleep"},
     "fault": {"shm_rtt", "read_fetch", "read_fetch_first", "read_fetch_busy_home", "read_stream",

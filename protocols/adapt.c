@@ -557,7 +557,6 @@ const struct roam_protocol roami_protocol_adapt = {
 	.writes = ROAM_WRITES_DIFF,
 	.closes_homes = true,
 	.homes = ROAM_HOMES_TAKEN,
-	.diff_logs = true,
 	.page_size = sizeof(struct adapt_page),
 	.states = adapt_states,
 	.read_fault = adapt_read_fault,

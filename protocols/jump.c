@@ -91,8 +91,8 @@ static const struct roam_message jump_messages[] = {
 
 /* The model is a parameter: under -rc each synchronisation passes on all that a node knows. */
 #define JUMP_FIELDS                                                                            \
-	.writes = ROAM_WRITES_DIFF, .closes_homes = true, .homes = ROAM_HOMES_MOVING,          \
-	.homes_follow = true, .page_size = sizeof(struct moving_page),                         \
+	.writes = ROAM_WRITES_DIFF, .closes_homes = true, .homes = ROAM_HOMES_FOLLOWING,       \
+	.page_size = sizeof(struct moving_page),                         \
 	.scratch_size = MOVING_SCRATCH, .states = moving_states, .messages = jump_messages,    \
 	.read_fault = jump_read_fault, .ahead = jump_ahead, .write_fault = moving_write_fault, \
 	.release = jump_release, .acquire = moving_acquire, .evict = home_evict,               \

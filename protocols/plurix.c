@@ -108,7 +108,7 @@ static void plurix_read_fault(struct roami_node *node, uint32_t page)
 		plurix_opened(node, page);
 }
 
-/* In a transaction the core opens the page, with a twin. */
+/* In a transaction the core opens the page for writing and makes the twin. */
 static void plurix_write_fault(struct roami_node *node, uint32_t page)
 {
 	roami_page_set_twins(node, page, true);
@@ -177,7 +177,7 @@ static void plurix_begin(struct roami_node *node)
 	plurix->opened = 0;
 }
 
-/* All copies of the pages are invalidated, as many at a time as can be. */
+/* Invalidates all copies of the pages, as many at a time as there are call slots. */
 static void plurix_invalidate(struct roami_node *node, const uint32_t *pages, size_t count)
 {
 	struct roam_call calls[ROAM_PAGES_ONCE];

@@ -15,7 +15,8 @@ def of_transport(source):
     for variable, default, allowed, meaning in OF_TRANSPORT.findall(source):
         if not allowed.startswith('"'):
             allowed = re.search(rf'#define {allowed} ("[^"]*")', source).group(1)
-        found.append((variable, 'UNSIGNED' if '..' in allowed else 'CHOICE', default, allowed, meaning))
+        kind = 'UNSIGNED' if '..' in allowed else 'NAME' if allowed == '""' else 'CHOICE'
+        found.append((variable, kind, default, allowed, meaning))
     if len(found) != source.count('ROAM_TRANSPORT_OPTION('):
         raise ValueError('not every ROAM_TRANSPORT_OPTION understood')
     return found

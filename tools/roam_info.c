@@ -189,9 +189,9 @@ static void info_json_properties(const struct roam_protocol *protocol)
 	info_json_if(protocol->provisional != NULL, "provisional", &first);
 	info_json_if(protocol->keeps_twins, "keeps_twins", &first);
 	info_json_if(protocol->closes_homes, "closes_homes", &first);
-	info_json_if(protocol->homes_follow, "homes_follow", &first);
-	info_json_if(protocol->diff_logs, "diff_logs", &first);
-	info_json_if(protocol->one_heap, "one_heap", &first);
+	info_json_if(protocol->homes == ROAM_HOMES_FOLLOWING, "homes_follow", &first);
+	info_json_if(protocol->homes == ROAM_HOMES_TAKEN, "diff_logs", &first);
+	info_json_if(protocol->homes == ROAM_HOMES_EVERYWHERE, "one_heap", &first);
 	info_json_if(protocol->transactions != NULL, "transactions", &first);
 	info_json_if(protocol->checks_races, "checks_races", &first);
 }
@@ -199,7 +199,8 @@ static void info_json_properties(const struct roam_protocol *protocol)
 /* Names and papers come from this tree: they need no escapes. */
 static void info_json(void)
 {
-	static const char *const homes[] = {"none", "fixed", "taken", "moving"};
+	static const char *const homes[] = {"none",   "fixed",  "taken",
+					    "moving", "moving", "everywhere"};
 	static struct roami_options defaults;
 
 	roami_options_default(&defaults);
@@ -222,6 +223,17 @@ static void info_json(void)
 	printf("\n]}\n");
 }
 
+/* Whether a transport works here, with its options as the environment has them. */
+static bool info_works(const struct roam_transport *transport, char *why, size_t bytes)
+{
+	struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX];
+	struct roami_options options;
+
+	roami_options_read(&options, environ, -1);
+	roami_options_of(&options, transport, values);
+	return roami_transport_works(transport, values, why, bytes);
+}
+
 static void info_transports(void)
 {
 	char text[512], why[256];
@@ -229,16 +241,17 @@ static void info_transports(void)
 	printf("\ntransports (ROAM_TRANSPORT; auto: per node the cheapest that reaches it)\n");
 	for (size_t i = 0; roami_transports[i] != NULL; i++) {
 		const struct roam_transport *transport = roami_transports[i];
-		bool works = roami_transport_works(transport, why, sizeof(why));
+		bool works = info_works(transport, why, sizeof(why));
 
-		snprintf(text, sizeof(text), "%s%s%s: %s, %s, %s, %s, messages up to %zu bytes",
+		snprintf(text, sizeof(text), "%s%s%s: %s, %s, %s, %s, messages up to %zu bytes%s",
 			 works ? "works" : "missing", why[0] != '\0' ? ": " : "", why,
 			 transport->caps & ROAM_CAP_HOSTS ? "between hosts" : "within a host",
 			 transport->caps & ROAM_CAP_RELIABLE ? "reliable" : "unreliable",
 			 transport->caps & ROAM_CAP_ORDERED ? "ordered" : "unordered",
 			 transport->caps & ROAM_CAP_MAPPED ? "loads and stores"
 							   : "messages only",
-			 transport->message_max);
+			 transport->message_max,
+			 transport->caps & ROAM_CAP_NAMED ? ", only if named" : "");
 		info_row(transport->name, text);
 	}
 }
@@ -263,7 +276,7 @@ static void info_json_transports(void)
 	printf("{\"format\": \"roam info transports 1\", \"transports\": [");
 	for (size_t i = 0; roami_transports[i] != NULL; i++) {
 		const struct roam_transport *transport = roami_transports[i];
-		bool first = true, works = roami_transport_works(transport, why, sizeof(why));
+		bool first = true, works = info_works(transport, why, sizeof(why));
 
 		printf("%s\n {\"name\": \"%s\", \"works\": %s, \"why\": ", i > 0 ? "," : "",
 		       transport->name, works ? "true" : "false");
@@ -274,6 +287,7 @@ static void info_json_transports(void)
 		info_json_if((transport->caps & ROAM_CAP_MAPPED) != 0, "mapped", &first);
 		info_json_if((transport->caps & ROAM_CAP_HOSTS) != 0, "hosts", &first);
 		info_json_if(transport->wait != NULL, "sleeps", &first);
+		info_json_if((transport->caps & ROAM_CAP_NAMED) != 0, "named", &first);
 		printf("], \"cost_ns\": %u, \"message_max\": %zu}", transport->cost_ns,
 		       transport->message_max);
 	}

@@ -38,14 +38,30 @@ struct roam_transactions;
 enum roam_writes { ROAM_WRITES_FAULT, ROAM_WRITES_DIFF };
 
 /*
- * Where a page's home is, for protocols that use the calls of roam/protocol_home.h.  NONE: there is
- * none, or the protocol alone knows.  FIXED: where the directory says, for good; the first thing
- * that other nodes ask a home for is roami_fetch, which waits for a page that its home has claimed
- * and not yet published.  TAKEN: where the directory says, but other nodes may take the home, see
- * roami_home_take; a claimed page is dirty.  MOVING: at the node whose header says "home", which
- * need not be the node that the directory names.
+ * Where a page's home is, for protocols that use the calls of roam/protocol_home.h.
+ *
+ * NONE: there is none, or the protocol alone knows.
+ * FIXED: where the directory says, for good; the first thing that other nodes ask a home for is
+ * roami_fetch, which waits for a page that its home has claimed and not yet published.
+ * TAKEN: where the directory says, but other nodes may take the home, see roami_home_take; a
+ * claimed page is dirty.  Writers may leave diffs in diff logs (roami_diff_log_leave), so that a
+ * node that keeps reading a page does not fetch it.
+ * MOVING: at the node whose header says "home", which need not be the node that the directory
+ * names.  FOLLOWING: likewise, and a home moves to the node that fetches the page.
+ * EVERYWHERE: all nodes have one heap, node 0's, which the hardware keeps coherent: all of them
+ * must be able to map it, and no other protocol can be beside this one.  No engine restricts the
+ * app view, so on real nodes no slot for faults is called; worlds call read_fault once for each
+ * page and node.  ROAM_WRITES_DIFF; every node is the home of each page (roami_page_set_home), so
+ * there are neither twins nor dirty pages.  collect and evict are NULL.
  */
-enum roam_homes { ROAM_HOMES_NONE, ROAM_HOMES_FIXED, ROAM_HOMES_TAKEN, ROAM_HOMES_MOVING };
+enum roam_homes {
+	ROAM_HOMES_NONE,
+	ROAM_HOMES_FIXED,
+	ROAM_HOMES_TAKEN,
+	ROAM_HOMES_MOVING,
+	ROAM_HOMES_FOLLOWING,
+	ROAM_HOMES_EVERYWHERE
+};
 
 enum roam_sync_kind {
 	ROAM_SYNC_LOCK,
@@ -130,37 +146,25 @@ struct roam_protocol {
 	enum roam_writes writes;
 	enum roam_homes homes;
 	/*
-	 * ROAM_WRITES_DIFF: pages of which this node is the home lose write access at each release,
+	 * The three booleans of a protocol with ROAM_WRITES_DIFF.  None of them follows from
+	 * `model`, `writes` and `homes`: hlrc and jiajia1-rc differ in closes_homes alone, hlrc and
+	 * the test protocol `through` in checks_races, lrc and erc in keeps_twins.
+	 *
+	 * closes_homes: pages of which this node is the home lose write access at each release,
 	 * except at idle barriers (struct roam_sync), so that the protocol sees in every interval
 	 * which of them were written.  ScC needs this: a write that goes unnoticed is in no lock's
 	 * list.  After a barrier no other node has a copy of them.
 	 */
 	bool closes_homes;
 	/*
-	 * ROAM_WRITES_DIFF: ROAM_CHECK=race finds races on the protocol's pages, and the other
+	 * ROAM_CHECK=race finds races on the protocol's pages, and the other
 	 * checks of diffs find theirs; a job under another protocol refuses them.  It cannot under
 	 * ScC, whose locks order more than clocks tell.  While a check is on (roami_checks_races)
 	 * homes do not move, every node's writes make a twin, and a protocol that sends diffs
 	 * itself shows them (roami_diff_show).
 	 */
 	bool checks_races;
-	/*
-	 * Two properties for tests, which choose protocols by what they declare, not by name.
-	 * homes_follow: a home moves to the node that fetches the page.  diff logs: writers leave
-	 * diffs in diff logs (roami_diff_log_leave), so that a node that keeps reading a page does
-	 * not fetch it.
-	 */
-	bool homes_follow;
-	bool diff_logs;
-	/*
-	 * All nodes have one heap, node 0's, which the hardware keeps coherent: all of them must be
-	 * able to map it, and no other protocol can be beside this one.  No engine restricts the
-	 * app view, so on real nodes no slot for faults is called; worlds call read_fault once for
-	 * each page and node.  ROAM_WRITES_DIFF and ROAM_HOMES_NONE; every node is the home of each
-	 * page (roami_page_set_home), so there are neither twins nor dirty pages.  collect and
-	 * evict are NULL.
-	 */
-	bool one_heap;
+	bool keeps_twins; /* after a release twins stay until roami_twin_drop */
 	/*
 	 * ROAM_HOMES_FIXED: pages may be written before they have a home, see
 	 * roami_page_provisional.  Called before other nodes may learn of such writes, and before
@@ -176,7 +180,6 @@ struct roam_protocol {
 	size_t sync_size;
 	size_t page_node_size; /* further bytes of state of each page, per node of the job */
 	size_t scratch_size; /* bytes for messages, per thread and node of the job: roami_scratch */
-	bool keeps_twins; /* after a release twins stay until roami_twin_drop */
 	/* A numeric option that blocks may have of their own: roami_page_option.  NULL: none. */
 	const char *region_option;
 	/*

@@ -28,7 +28,8 @@ enum roam_transport_caps {
 	 * and store to these segments itself.
 	 */
 	ROAM_CAP_MAPPED = 4,
-	ROAM_CAP_HOSTS = 8 /* reaches nodes of other hosts, too */
+	ROAM_CAP_HOSTS = 8, /* reaches nodes of other hosts, too */
+	ROAM_CAP_NAMED = 16 /* used only where ROAM_TRANSPORT names it, however cheap it is */
 };
 
 /*
@@ -52,16 +53,20 @@ struct roam_transport_memory {
 struct roam_transport_option {
 	const char *variable;
 	const char *value;   /* the default */
-	const char *allowed; /* "least..most" for a number, else words, "a|b|c" */
+	/* "least..most" for a number, words, "a|b|c", or "" for a text that the transport checks */
+	const char *allowed;
 	const char *meaning;
 };
 
 /* One line of a transport's table of options; the table ends with {.variable = NULL}. */
 #define ROAM_TRANSPORT_OPTION(variable, value, allowed, meaning) {variable, value, allowed, meaning}
 
+#define ROAM_TRANSPORT_TEXT 48u /* bytes of a text, with its end */
+
 struct roam_transport_value {
 	uint64_t number;
 	unsigned word; /* the index of the word */
+	char text[ROAM_TRANSPORT_TEXT];
 };
 
 struct roam_transport;
@@ -116,6 +121,12 @@ struct roam_transport_params {
 
 	/* Called when something arrives that no node of the job can have sent.  May be NULL. */
 	void (*stranger)(void *now_arg);
+
+	/*
+	 * Called in poll(), seldom, with a line about the network that the user should read: a
+	 * warning, without an end of line.  May be NULL.
+	 */
+	void (*notice)(void *now_arg, const char *line);
 
 	/*
 	 * Called after a layer has sent something by itself, outside of its own send(): the peer
@@ -207,10 +218,11 @@ struct roam_transport {
 
 	/*
 	 * Whether the transport can run on this machine, in this process; without lasting effect.
-	 * Writes to `why` exactly why not, or what is missing.  Any thread, before open().  NULL:
-	 * it always can.
+	 * Writes to `why` exactly why not, or what is missing.  `options`: with these values of its
+	 * options, too, in their order; NULL: with any.  Any thread, before open().  NULL: it
+	 * always can.
 	 */
-	bool (*probe)(char *why, size_t why_bytes);
+	bool (*probe)(const struct roam_transport_value *options, char *why, size_t why_bytes);
 
 	/* Layers: whether this one can use the option; if not, writes to `why` why not. */
 	bool (*check)(const char *option, char *why, size_t why_bytes);

@@ -26,7 +26,8 @@
  * What is compared is pages: two nodes that use different variables of one page stand in each
  * other's way.  A store that a node makes outside of a transaction takes the page from all
  * transactions that could read it, and they begin anew.  Of two transactions that stand in each
- * other's way, the one that ends first wins.
+ * other's way, the one that ends first wins; but one that has begun anew ROAM_TX_FAIR times in a
+ * row (4) wins then: no other one is committed before it.
  *
  * A node runs one transaction at a time, and must have one thread: roam_tx returns ROAM_ESTATE as
  * soon as a second one has registered or touched the heap (and under ROAM_THREADS).  A thread that

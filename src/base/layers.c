@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/transports.h"
 #include "link/mixed.h"
@@ -33,6 +34,21 @@ static void layer_stranger(void *arg)
 	struct roami_node *node = arg;
 
 	ROAMI_COUNT(node->stats, datagrams_strange, 1);
+}
+
+static void layer_notice(void *arg, const char *line)
+{
+	struct roami_node *node = arg;
+	char text[300];
+	int length = 0;
+
+	if (node->options->log >= ROAMI_LEVEL_WARN)
+		length = snprintf(text, sizeof(text), "roam: warning: node %u: %s\n", node->me,
+				  line);
+	if (length >= (int)sizeof(text))
+		length = (int)sizeof(text) - 1;
+	if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
+		return; /* nowhere to say it */
 }
 
 __attribute__((noreturn)) static void layer_lost(void *arg, unsigned peer, uint64_t silent_ns)
@@ -283,6 +299,7 @@ static enum roam_err layers_open(struct roami_node *node, const struct roami_nod
 		.stats = node->stats,
 		.seal = &seal,
 		.stranger = layer_stranger,
+		.notice = layer_notice,
 		.address = params->address,
 		.deadline_ns = layers_deadline(params),
 		.lost = layer_lost,

@@ -99,8 +99,8 @@ const struct roam_protocol *roami_protocol_find(const char *name)
 
 bool roami_protocol_beside(const struct roam_protocol *own, const struct roam_protocol *region)
 {
-	if (own != region && (own->one_heap || region->one_heap || own->transactions != NULL ||
-			      region->transactions != NULL))
+	if (own != region && (roami_homes_everywhere(own) || roami_homes_everywhere(region) ||
+			      own->transactions != NULL || region->transactions != NULL))
 		return false;
 	return own->model != ROAM_MODEL_SCC || region->model != ROAM_MODEL_RC ||
 	       region->acquire == NULL;

@@ -231,10 +231,21 @@ static inline unsigned roami_page_manager(uint32_t page, unsigned nodes)
 	return page / 512 % nodes;
 }
 
+/* Whether homes move by messages of the protocol. */
+static inline bool roami_homes_move(const struct roam_protocol *protocol)
+{
+	return protocol->homes == ROAM_HOMES_MOVING || protocol->homes == ROAM_HOMES_FOLLOWING;
+}
+
+static inline bool roami_homes_everywhere(const struct roam_protocol *protocol)
+{
+	return protocol->homes == ROAM_HOMES_EVERYWHERE;
+}
+
 /* The nodes have one heap: `segments[i].heap` of all is node 0's (roam/protocol.h). */
 static inline bool roami_one_heap(const struct roami_node *node)
 {
-	return node->protocol->one_heap;
+	return roami_homes_everywhere(node->protocol);
 }
 
 /* Scope consistency: notices are kept with locks; see sync/scope.h. */

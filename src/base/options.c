@@ -31,21 +31,28 @@ const struct roami_option roami_options_table[] = {
 
 #define TABLE_OPTIONS (sizeof(roami_options_table) / sizeof(roami_options_table[0]) - 1)
 
+_Static_assert(ROAM_TRANSPORT_TEXT == ROAMI_OPTION_NAME_MAX, "a transport's text is a NAME");
+
 /* A transport's option as a line of the table; its value is the `at`th of struct roami_options. */
 static struct roami_option option_of(const struct roam_transport_option *own, unsigned at)
 {
-	bool number = strstr(own->allowed, "..") != NULL;
+	enum roami_option_type type = ROAMI_OPTION_CHOICE;
+	size_t offset = offsetof(struct roam_transport_value, word);
 
-	return (struct roami_option){
-		.variable = own->variable,
-		.type = number ? ROAMI_OPTION_UNSIGNED : ROAMI_OPTION_CHOICE,
-		.value = own->value,
-		.allowed = own->allowed,
-		.meaning = own->meaning,
-		.offset = offsetof(struct roami_options, transports) +
-			  at * sizeof(struct roam_transport_value) +
-			  (number ? offsetof(struct roam_transport_value, number)
-				  : offsetof(struct roam_transport_value, word))};
+	if (own->allowed[0] == '\0') {
+		type = ROAMI_OPTION_NAME;
+		offset = offsetof(struct roam_transport_value, text);
+	} else if (strstr(own->allowed, "..") != NULL) {
+		type = ROAMI_OPTION_UNSIGNED;
+		offset = offsetof(struct roam_transport_value, number);
+	}
+	return (struct roami_option){.variable = own->variable,
+				     .type = type,
+				     .value = own->value,
+				     .allowed = own->allowed,
+				     .meaning = own->meaning,
+				     .offset = offsetof(struct roami_options, transports) +
+					       at * sizeof(struct roam_transport_value) + offset};
 }
 
 bool roami_option_at(unsigned index, struct roami_option *option_p)

@@ -61,7 +61,7 @@ static inline enum roam_homes roami_homes_here(struct roami_node *node)
 /* Whether a writer may become the home of what it writes. */
 static inline bool roami_homes_change(const struct roam_protocol *protocol)
 {
-	return protocol->homes == ROAM_HOMES_TAKEN || protocol->homes == ROAM_HOMES_MOVING;
+	return protocol->homes == ROAM_HOMES_TAKEN || roami_homes_move(protocol);
 }
 
 static inline bool roami_regions_several(struct roami_node *node)

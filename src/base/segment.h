@@ -13,7 +13,7 @@
 
 #include "base/nodeset.h"
 #include "base/parts.h"
-#include "link/packet.h"
+#include "link/datagram.h"
 
 #include "roam/roam.h"
 #include "roam/transport.h"
@@ -64,11 +64,17 @@ struct roami_header {
 #define ROAMI_OPTION_OWN  2u
 
 /*
- * The version counts below; above, nodes storing a diff, which hold the home where it is, if homes
- * are taken: one release of each node, and one handler.
+ * The version counts below.  Above, under ROAM_HOMES_TAKEN: 7 bits for nodes that are storing a
+ * diff, which hold the home where it is (one release of each node, and one handler); and the mark
+ * that some node has read a diff of this home.
  */
 #define ROAMI_VERSION_BUSY (UINT64_C(1) << 56)
+#define ROAMI_VERSION_READ (UINT64_C(1) << 63)
 #define ROAMI_VERSION(word) ((word) & (ROAMI_VERSION_BUSY - 1))
+_Static_assert(ROAMI_NODES_MAX < ROAMI_VERSION_READ / ROAMI_VERSION_BUSY, "nodes storing a diff");
+
+/* The version, and the nodes storing a diff. */
+#define ROAMI_VERSION_HELD(word) ((word) & ~ROAMI_VERSION_READ)
 
 /* A mark is set, then listed; the home clears both and counts the generation up. */
 #define ROAMI_SHARED        1u
@@ -143,7 +149,7 @@ struct roami_departure {
  */
 #define ROAMI_HEADER_BYTES 8u
 
-/* In `where` of a home under ROAM_HOMES_MOVING: a node is storing a diff, so it must not move. */
+/* In `where` of a home that moves by message: a node is storing a diff, so it must not move. */
 #define ROAMI_HEADER_PINNED 128u
 
 /* In `where` at a home that others may take: it has the page open; one of them would take it. */
@@ -155,12 +161,6 @@ struct roami_departure {
  * while it has it open.
  */
 #define ROAMI_HEADER_TWIN 64u
-
-/*
- * In `where` at such a home (ROAM_HOMES_TAKEN: those are never pinned, so that the bit is free):
- * some node has read a diff of it.
- */
-#define ROAMI_HEADER_READ 128u
 
 enum roami_job_state { ROAMI_JOB_OPEN, ROAMI_JOB_SEALED, ROAMI_JOB_ENDING, ROAMI_JOB_FAILED };
 

@@ -11,10 +11,11 @@ const struct roam_transport *roami_transport_find(const char *name)
 	return NULL;
 }
 
-bool roami_transport_works(const struct roam_transport *transport, char *why, size_t bytes)
+bool roami_transport_works(const struct roam_transport *transport,
+			   const struct roam_transport_value *options, char *why, size_t bytes)
 {
 	why[0] = '\0';
-	return transport->probe == NULL || transport->probe(why, bytes);
+	return transport->probe == NULL || transport->probe(options, why, bytes);
 }
 
 const char *roami_transport_wrong(const struct roam_transport *transport)
@@ -53,7 +54,9 @@ void roami_transports_allowed(const char *option,
 
 	for (unsigned i = 0; roami_transports[i] != NULL && count < ROAMI_TRANSPORTS_MAX; i++)
 		if (named ? strcmp(roami_transports[i]->name, option) == 0
-			  : roami_transport_works(roami_transports[i], why, sizeof(why)))
+			  : (roami_transports[i]->caps & ROAM_CAP_NAMED) == 0 &&
+				    roami_transport_works(roami_transports[i], NULL, why,
+							  sizeof(why)))
 			allowed[count++] = roami_transports[i];
 	allowed[count] = NULL;
 }
@@ -65,7 +68,7 @@ void roami_transports_missing(char *text, size_t bytes)
 
 	text[0] = '\0';
 	for (unsigned i = 0; roami_transports[i] != NULL && used < bytes; i++)
-		if (!roami_transport_works(roami_transports[i], why, sizeof(why)))
+		if (!roami_transport_works(roami_transports[i], NULL, why, sizeof(why)))
 			used += (size_t)snprintf(text + used, bytes - used, "%s%s: %s",
 						 used > 0 ? "; " : "",
 						 roami_transports[i]->name, why);
@@ -107,5 +110,5 @@ void roami_transports_far(char *text, size_t bytes)
 	for (unsigned i = 0; roami_transports[i] != NULL && used < bytes; i++)
 		if ((roami_transports[i]->caps & ROAM_CAP_HOSTS) != 0)
 			used += (size_t)snprintf(text + used, bytes - used, "%s%s",
-						 used > 0 ? ", " : "", roami_transports[i]->name);
+						 used > 0 ? " or " : "", roami_transports[i]->name);
 }

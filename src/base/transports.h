@@ -25,11 +25,15 @@ const char *roami_transport_wrong(const struct roam_transport *transport);
 /* By name; NULL if there is none. */
 const struct roam_transport *roami_transport_find(const char *name);
 
-/* Whether ROAM_TRANSPORT names one; else all of the build are allowed, per peer the cheapest. */
+/*
+ * Whether ROAM_TRANSPORT names one; else all of the build are allowed that need not be named, per
+ * peer the cheapest.
+ */
 bool roami_transports_named(const char *option);
 
-/* Whether it works here; else `why` says why not. */
-bool roami_transport_works(const struct roam_transport *transport, char *why, size_t bytes);
+/* Whether it works here, and with its options if they are given; else `why` says why not. */
+bool roami_transport_works(const struct roam_transport *transport,
+			   const struct roam_transport_value *options, char *why, size_t bytes);
 
 /*
  * The transports that ROAM_TRANSPORT allows, of auto's those that work here; `allowed` ends with
@@ -52,7 +56,7 @@ unsigned roami_transport_card_at(const struct roam_transport *transport);
 /* Why transports of the build do not work here: "a: no b; c: no d". */
 void roami_transports_missing(char *text, size_t bytes);
 
-/* The build's transports that reach other hosts, as a message names them: "a", "a, b". */
+/* The build's transports that reach other hosts, as a message names them: "a", "a or b". */
 void roami_transports_far(char *text, size_t bytes);
 
 #endif

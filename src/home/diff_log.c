@@ -64,9 +64,10 @@ uint64_t roami_diff_log_leave(struct roami_node *node, uint32_t page, const uint
 static void diff_log_say_read(struct roami_header *header)
 {
 	uint32_t where = atomic_load_explicit(&header->where, memory_order_relaxed);
+	uint64_t version = atomic_load_explicit(&header->version, memory_order_relaxed);
 
-	if ((where & (ROAMI_HEADER_TWIN | ROAMI_HEADER_READ)) == ROAMI_HEADER_TWIN)
-		atomic_fetch_or(&header->where, ROAMI_HEADER_READ);
+	if ((where & ROAMI_HEADER_TWIN) != 0 && (version & ROAMI_VERSION_READ) == 0)
+		atomic_fetch_or(&header->version, ROAMI_VERSION_READ);
 }
 
 bool roami_near_diff_log_follow(struct roami_node *node, unsigned writer, uint64_t place,

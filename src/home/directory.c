@@ -436,8 +436,10 @@ void roami_home_receive(struct roami_node *node, uint32_t page, uint64_t version
 	/* Add, do not store: a node with a stale hint may be inside roami_home_enter. */
 	atomic_fetch_add(&header->version, version - ROAMI_VERSION(atomic_load(&header->version)));
 	roami_page_set_home(node, page, true);
-	if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN)
+	if (roami_homes_of(node, page) == ROAM_HOMES_TAKEN) {
+		atomic_fetch_and(&header->version, ~ROAMI_VERSION_READ);
 		marks |= ROAMI_HEADER_OPEN;
+	}
 	atomic_store(&header->where, ROAM_HEADER_HOME | ROAM_HEADER_READY | marks |
 					     ROAM_HOME_REF_EPOCH(ref) << ROAMI_HEADER_EPOCH);
 	ROAMI_COUNT(node->stats, home_moves, 1);

@@ -50,7 +50,7 @@ uint64_t roami_home_leave(struct roami_header *header, bool changed)
 {
 	uint64_t add = (changed ? 1 : 0) - ROAMI_VERSION_BUSY;
 
-	roami_assert(atomic_load(&header->version) >= ROAMI_VERSION_BUSY);
+	roami_assert(ROAMI_VERSION_HELD(atomic_load(&header->version)) >= ROAMI_VERSION_BUSY);
 	return ROAMI_VERSION(atomic_fetch_add(&header->version, add) + add);
 }
 
@@ -63,7 +63,8 @@ uint64_t roami_home_leave(struct roami_header *header, bool changed)
 static void take_alone(struct roami_node *node, struct roami_header *header)
 {
 	roami_contract((atomic_load(&header->where) & ROAMI_HEADER_TWIN) != 0);
-	for (unsigned turn = 0; atomic_load(&header->version) >= ROAMI_VERSION_BUSY; turn++)
+	for (unsigned turn = 0;
+	     ROAMI_VERSION_HELD(atomic_load(&header->version)) >= ROAMI_VERSION_BUSY; turn++)
 		roami_msg_pause(node, turn); /* the diff may come by message */
 }
 
@@ -134,8 +135,8 @@ bool roami_home_wanted(struct roami_node *node, uint32_t page)
 bool roami_home_read(struct roami_node *node, uint32_t page)
 {
 	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
-	return (atomic_fetch_and(&take_header(node, page)->where, ~ROAMI_HEADER_READ) &
-		ROAMI_HEADER_READ) != 0;
+	return (atomic_fetch_and(&take_header(node, page)->version, ~ROAMI_VERSION_READ) &
+		ROAMI_VERSION_READ) != 0;
 }
 
 /*
@@ -188,13 +189,12 @@ uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, 
 					    where & ~ROAM_HEADER_READY))
 		return 0;
 	roami_step(node);
-	if (atomic_load(&header->version) != have) { /* or a node is storing a diff */
+	if (ROAMI_VERSION_HELD(atomic_load(&header->version)) != have) { /* or a diff is stored */
 		atomic_fetch_or(&header->where, ROAM_HEADER_READY);
 		return 0;
 	}
 	atomic_fetch_and(&header->where,
-			 ~(ROAM_HEADER_HOME | ROAMI_HEADER_WANTED | ROAMI_HEADER_TWIN |
-			   ROAMI_HEADER_READ));
+			 ~(ROAM_HEADER_HOME | ROAMI_HEADER_WANTED | ROAMI_HEADER_TWIN));
 	return epoch;
 }
 

@@ -275,7 +275,7 @@ static bool near_flush_pinned(struct roami_node *node, struct roam_dirty *dirty,
 	size_t bytes;
 	uint32_t where = atomic_load(&header->where);
 
-	roami_contract(roami_homes_here(node) == ROAM_HOMES_MOVING && home != node->me);
+	roami_contract(roami_homes_move(roami_region_current(node)->protocol) && home != node->me);
 	if ((where & ROAM_HEADER_HOME) == 0 || (where & ROAMI_HEADER_PINNED) != 0 ||
 	    !atomic_compare_exchange_strong(&header->where, &where, where | ROAMI_HEADER_PINNED))
 		return false;

@@ -131,7 +131,7 @@ void roami_flush(struct roami_node *node, struct roam_dirty *dirty, const uint16
 
 bool roami_flush_pinned(struct roami_node *node, struct roam_dirty *dirty, unsigned home)
 {
-	roami_assert(roami_homes_here(node) == ROAM_HOMES_MOVING);
+	roami_assert(roami_homes_move(roami_region_current(node)->protocol));
 	return node->reach[home]->flush_pinned(node, dirty, home);
 }
 

@@ -48,7 +48,8 @@ static enum roam_err check_names(const struct roami_options *options)
 		return check_unknown("ROAM_TRANSPORT", options->transport, names);
 	}
 	if (roami_transports_named(options->transport) &&
-	    !roami_transport_works(roami_transport_find(options->transport), why, sizeof(why))) {
+	    !roami_transport_works(roami_transport_find(options->transport), NULL, why,
+				   sizeof(why))) {
 		fprintf(stderr, "roam: ROAM_TRANSPORT=%s: %s\n", options->transport, why);
 		return ROAM_EUNSUPPORTED;
 	}
@@ -153,7 +154,7 @@ enum roam_err roami_boot_check(const struct roami_options *options,
 
 bool roami_boot_apart(const struct roami_options *options, char *why, size_t bytes)
 {
-	if (!roami_protocol_find(options->protocol)->one_heap)
+	if (!roami_homes_everywhere(roami_protocol_find(options->protocol)))
 		return true;
 	snprintf(why, bytes,
 		 "ROAM_PROTOCOL=%s: its nodes have one memory, so all must be on one host; take "
@@ -237,12 +238,12 @@ enum roam_err roami_job_region(struct roami_job *job, const char *protocol, unsi
 		return check_protocol("roam_alloc_region: protocol", protocol);
 	while (job->node->regions[++region].protocol != found)
 		;
-	if (found->one_heap || roami_one_heap(job->node)) {
+	if (roami_homes_everywhere(found) || roami_one_heap(job->node)) {
 		fprintf(stderr,
 			"roam: roam_alloc_region: protocol %s cannot be beside %s: under %s all "
 			"of the heap is one memory\n",
 			protocol, job->node->protocol->name,
-			found->one_heap ? protocol : job->node->protocol->name);
+			roami_homes_everywhere(found) ? protocol : job->node->protocol->name);
 		return ROAM_EUNSUPPORTED;
 	}
 	if (found->transactions != NULL || job->node->protocol->transactions != NULL) {

@@ -102,7 +102,7 @@ static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 static bool collect_asks(const struct roami_job *job, const struct roam_protocol *protocol)
 {
 	return protocol != NULL && protocol->collect != NULL &&
-	       !(protocol->homes == ROAM_HOMES_MOVING && collect_sees(job));
+	       !(roami_homes_move(protocol) && collect_sees(job));
 }
 
 void roami_collect_gather(struct roami_job *job)
@@ -150,7 +150,8 @@ static void collect_runs(struct roami_job *job, uint32_t first, uint32_t end,
 {
 	uint64_t words[ROAMI_WORDS_MAX];
 	uint32_t read = first, known = first, run = first; /* words of [read, known) are there */
-	bool sees = collect_sees(job) && roami_homes_of(job->node, first) == ROAM_HOMES_MOVING;
+	bool sees = collect_sees(job) &&
+		    roami_homes_move(roami_region_of(job->node, first)->protocol);
 	unsigned owner = 0;
 
 	for (uint32_t at = first; at < end; at++) {

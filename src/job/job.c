@@ -21,7 +21,8 @@ extern char **environ;
 /* Nothing is restricted where a node is alone, or the hardware keeps the heap coherent. */
 static const struct roami_fault_engine *job_engine(const struct roami_job *job, unsigned nodes)
 {
-	bool restricts = nodes > 1 && !roami_protocol_find(job->options.protocol)->one_heap;
+	bool restricts = nodes > 1 && roami_protocol_find(job->options.protocol)->homes !=
+					      ROAM_HOMES_EVERYWHERE;
 
 	return restricts ? job->engine : &roami_fault_plain;
 }

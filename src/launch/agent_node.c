@@ -28,7 +28,10 @@ static int agent_control(const struct roami_job *job)
 	return ((const struct agent_state *)job->start_state)->control;
 }
 
-/* The agent is gone, the only one to tell: this process ends, as silent as by a signal. */
+/*
+ * The agent is gone, and nobody else could be told: this process ends without a line, as by a
+ * signal.
+ */
 __attribute__((noreturn)) static void agent_lost(void)
 {
 	_exit(ROAMI_EXIT_TOLD);
@@ -194,7 +197,7 @@ static enum roam_err agent_connect(struct roami_job *job, unsigned asked)
 	return good ? agent_listen(job) : ROAM_EPROTO;
 }
 
-/* The launcher tells the others, before any node leaves. */
+/* The launcher tells the other nodes before any node leaves. */
 static void agent_end(struct roami_job *job)
 {
 	struct roami_ctl *first = &job->far[0]->ctl;

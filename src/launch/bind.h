@@ -48,11 +48,11 @@ struct roami_binding {
 	const char *launchers; /* for roam info */
 	/* What in the environment speaks for it; NULL: nothing. */
 	const char *(*marker)(void);
-	/* Whether this machine has what it takes; for roam info. */
+	/* Whether this machine has what the binding needs; for roam info. */
 	bool (*works)(char *text, size_t bytes);
 	/* Fills in `me` and `nodes`. */
 	bool (*open)(struct roami_bound *bound);
-	/* All nodes call it: all[i] is what node i gave.  Waits for them. */
+	/* All nodes call it.  Waits for them; then all[i] is what node i gave. */
 	bool (*gather)(struct roami_bound *bound, const void *mine, size_t bytes,
 		       struct roami_blob *all);
 	/*
@@ -60,11 +60,11 @@ struct roami_binding {
 	 * others when it sees this process exit.
 	 */
 	void (*abort)(struct roami_bound *bound);
-	/* Ends the binding in order, together with all other nodes. */
+	/* Ends the binding in an orderly way, together with all other nodes. */
 	void (*close)(struct roami_bound *bound);
 };
 
-/* In the order in which they are looked for, up to NULL. */
+/* The bindings, in the order in which they are tried; ends with NULL. */
 extern const struct roami_binding *const roami_bindings[];
 extern const struct roami_binding roami_bind_pmix, roami_bind_pmi1, roami_bind_slurm;
 
@@ -76,7 +76,10 @@ extern const struct roami_binding roami_bind_pmix, roami_bind_pmi1, roami_bind_s
 enum roam_err roami_bind(struct roami_bound *bound, const char *wanted, bool open_network,
 			 uint64_t until);
 
-/* Sees to it that the job ends everywhere; whether it is up to us. */
+/*
+ * roami_bound_abort ends the job everywhere.  roami_bound_aborts: whether this process must call
+ * it, because the launcher does not end the job.
+ */
 bool roami_bound_aborts(const struct roami_bound *bound);
 void roami_bound_abort(struct roami_bound *bound);
 
@@ -86,7 +89,7 @@ void roami_bound_abort(struct roami_bound *bound);
  */
 bool roami_bound_claim(struct roami_bound *bound, int fd, uint64_t at);
 
-/* For bindings: waits until `fd` is ready for `events`; false: it is in vain. */
+/* For bindings: waits until `fd` is ready for `events`; false: the wait is over without that. */
 bool roami_bound_wait(struct roami_bound *bound, int fd, short events);
 
 /* For waits without a descriptor: whether to go on. */

@@ -1,4 +1,7 @@
-/* What program a process runs, and where it lies: alike on all nodes of a job. */
+/*
+ * The program that a process runs, and the addresses at which it lies, which must be the same on
+ * all nodes of a job.
+ */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -69,7 +72,7 @@ void roami_build_card(const struct roami_options *options, struct roami_boot_car
 
 	dl_iterate_phdr(build_first, &base);
 	card->program = build_file("/proc/self/exe");
-	/* Where libroam lies, or this part of it, is seen by any function of it. */
+	/* Any function of libroam shows where the library, or this part of it, is loaded. */
 	card->load = build_mix(base, (uintptr_t)roami_build_card);
 	if (dladdr((void *)(uintptr_t)roami_build_card, &library) != 0 &&
 	    (uintptr_t)library.dli_fbase != base && strchr(library.dli_fname, '/') != NULL)

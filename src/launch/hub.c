@@ -60,21 +60,21 @@ static void hub_drop(struct roami_hub_peer *peer)
 	peer->have = 0;
 }
 
-/* On one host nodes are of one user; between hosts that cannot be known. */
+/* On one host all nodes belong to one user; between hosts this cannot be checked. */
 static bool hub_trusts(const struct roami_hub *hub, int fd, pid_t *pid_p, uid_t *uid_p)
 {
 	return hub->places[0].ss_family != AF_UNIX ||
 	       (roami_os_peer(fd, pid_p, uid_p) && *uid_p == geteuid());
 }
 
-/* What node 0 says first: others may listen at its places. */
+/* Node 0's first frame, which tells it from other programs that listen at its addresses. */
 static void hub_greeting(const struct roami_hub *hub, uint64_t *greeting)
 {
 	greeting[0] = HUB_MAGIC;
 	greeting[1] = hub->job;
 }
 
-/* Where no place is free, the oldest connection that is no node's yet goes. */
+/* If no slot is free, the oldest connection that is not a node's yet is closed. */
 static void hub_accept(struct roami_bound *bound, struct roami_hub *hub)
 {
 	struct roami_hub_peer *place = &hub->peers[bound->nodes];
@@ -116,7 +116,7 @@ static bool hub_fits(const struct roami_bound *bound, const struct roami_hub *hu
 	       head->node < bound->nodes && (index >= bound->nodes || head->node == index);
 }
 
-/* Takes what has come; false: the peer is gone, or none of ours. */
+/* Handles received bytes; false: the peer is gone, or is not a node of this job. */
 static bool hub_read(const struct roami_bound *bound, struct roami_hub *hub,
 		     struct roami_hub_peer *peer)
 {

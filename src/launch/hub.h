@@ -33,16 +33,19 @@ struct roami_hub {
 	uint64_t job;
 	unsigned round;
 	int listener;
-	/* Where node 0 may be: it takes the first that is free. */
+	/* Addresses at which node 0 may listen: it takes the first that is free. */
 	struct sockaddr_storage places[ROAMI_HUB_PLACES];
 	socklen_t place_bytes; /* of each */
 	unsigned place_count;
-	/* Node 0: each node's by its number, then connections that have not said whose they are. */
+	/*
+	 * Node 0: the nodes' connections by their numbers, then connections that have not shown
+	 * whose they are.
+	 */
 	struct roami_hub_peer *peers;
 	int fd; /* others: to node 0 */
 };
 
-/* Node 0 listens from the first time on until all have come. */
+/* Node 0 listens from the first call on, until all nodes have connected. */
 bool roami_hub_gather(struct roami_bound *bound, struct roami_hub *hub, const void *mine,
 		      size_t bytes, struct roami_blob *all);
 

@@ -58,7 +58,10 @@ void roami_listener_polls(const struct roami_listener *listener, struct pollfd *
 	}
 }
 
-/* Where no place is free the oldest goes: connections without the key keep no other out. */
+/*
+ * If no slot is free the oldest connection is closed: connections without the key keep no other
+ * out.
+ */
 static void listener_accept(struct roami_listener *listener)
 {
 	struct roami_stranger *stranger = listener->strangers;

@@ -28,7 +28,7 @@ bool roami_listener_open(struct roami_listener *listener, const uint8_t *key, ui
 /* No more connections are accepted. */
 void roami_listener_shut(struct roami_listener *listener);
 
-/* What to poll: ROAMI_LISTENER_POLLS. */
+/* Fills the descriptors to poll: ROAMI_LISTENER_POLLS. */
 void roami_listener_polls(const struct roami_listener *listener, struct pollfd *polls);
 
 /*

@@ -63,7 +63,7 @@ static bool local_begin(struct roami_job *job, bool creates, enum roam_err *err_
 	return true;
 }
 
-/* One of them says why the job fails; the launcher ends the others. */
+/* One node reports why the job fails; the launcher ends the others. */
 __attribute__((noreturn)) static void local_fail(struct roami_job *job, const char *line)
 {
 	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
@@ -76,7 +76,7 @@ static const struct roami_boot_card *local_card(const struct roami_job *job, uns
 	return (const void *)roami_job_ctl(job, node)->comes;
 }
 
-/* Until all have come: the launcher sees processes that never do. */
+/* Waits until all nodes have joined: the launcher notices processes that never do. */
 static void local_await(struct roami_job *job)
 {
 	struct roami_ctl *mine = roami_job_ctl(job, job->me);
@@ -93,7 +93,10 @@ static void local_await(struct roami_job *job)
 	atomic_store(&mine->waits[0].kind, 0);
 }
 
-/* Also called where nodes of a job that all run main first synchronise: then all have come. */
+/*
+ * Also called when the nodes of a job whose nodes all run main first synchronise: then all have
+ * joined.
+ */
 static void local_compare(struct roami_job *job)
 {
 	const struct roami_boot_card *first = local_card(job, 0);

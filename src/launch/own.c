@@ -12,7 +12,7 @@
 
 #define OWN_NAMES 64u /* that another user would have to take */
 
-/* What is there, once it is clear that it is not a directory of ours alone. */
+/* Says what stands at the path, which is not a directory of this user's alone. */
 static bool own_wrong(struct roami_bound *bound, const char *path, int error, bool *others_p)
 {
 	struct stat status;
@@ -30,7 +30,7 @@ static bool own_wrong(struct roami_bound *bound, const char *path, int error, bo
 	return roami_bound_fail(bound, "%s: %s", path, strerror(error));
 }
 
-/* Makes the directory if it is not there; *others_p: another user has the name. */
+/* Makes the directory if it does not exist; *others_p: the name is another user's. */
 static bool own_make(struct roami_bound *bound, struct roami_own *own, bool *others_p)
 {
 	struct stat status;
@@ -50,7 +50,7 @@ static bool own_make(struct roami_bound *bound, struct roami_own *own, bool *oth
 	return own_wrong(bound, own->path, error, others_p);
 }
 
-/* The variable may be another user's, and on this host there may be no such directory. */
+/* The variable may name another user's directory, or one that does not exist on this host. */
 static bool own_runtime(struct roami_own *own)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -72,8 +72,8 @@ static void own_name(struct roami_own *own, unsigned name)
 }
 
 /*
- * A directory of this user's that exists goes before a name that is free: another user may remove
- * one at any time, and all processes of the user must take one directory.
+ * An existing directory of this user is preferred to a free name: all processes of the user must
+ * take one directory, and another user may free a name at any time by removing a directory.
  */
 static bool own_temporary(struct roami_bound *bound, struct roami_own *own)
 {

@@ -23,10 +23,10 @@ bool roami_own_open(struct roami_bound *bound, struct roami_own *own);
 /* Closes it: what was claimed is free. */
 void roami_own_close(struct roami_own *own);
 
-/* A number of the text, and of what `so_far` is the number of; 0: of nothing. */
+/* A hash of the text and of all that `so_far` is the hash of; 0: of nothing before. */
 uint64_t roami_own_hash(uint64_t so_far, const char *text);
 
-/* Whether no process has claimed that byte; then none can before roami_own_free. */
+/* Whether no process has claimed the byte; if so, none can until roami_own_free. */
 bool roami_own_hold(const struct roami_own *own, uint64_t at);
 void roami_own_free(const struct roami_own *own, uint64_t at);
 

@@ -104,7 +104,7 @@ static bool pmi1_read(struct roami_bound *bound, struct roami_pmi1 *pmi)
 	}
 }
 
-/* The next line is `command`, and tells of no error. */
+/* Whether the next line is `command` and reports no error. */
 static bool pmi1_expect(struct roami_bound *bound, struct roami_pmi1 *pmi, const char *command)
 {
 	char text[64];

@@ -34,7 +34,10 @@ struct client {
 	pmix_status_t status;
 };
 
-/* MPI_Init in a process that is alone sets it, too: what counts is what the process began with. */
+/*
+ * Read from the environment that the process began with: MPI_Init sets the variable in a process
+ * that runs alone, too.
+ */
 static const char *client_marker(void)
 {
 	FILE *began = roami_os_file("/proc/self/environ");
@@ -50,7 +53,7 @@ static const char *client_marker(void)
 	return found && getenv("PMIX_NAMESPACE") != NULL ? "PMIX_NAMESPACE" : NULL;
 }
 
-/* Function pointers and object pointers are alike here, which C does not know. */
+/* C does not promise that a function pointer fits into an object pointer; on Linux it does. */
 static bool client_find(void *library, const char *name, void *function)
 {
 	void *found = dlsym(library, name);
@@ -157,7 +160,10 @@ static void client_free(pmix_value_t *value)
 	free(value);
 }
 
-/* What `rank` has under `key`; NULL with *status_p: it is not there, or of another type. */
+/*
+ * The value that `rank` has put under `key`; NULL with *status_p: it is missing, or of another
+ * type.
+ */
 static pmix_value_t *client_get(struct roami_bound *bound, pmix_rank_t rank, const char *key,
 				pmix_data_type_t type, pmix_status_t *status_p)
 {
@@ -266,7 +272,7 @@ static bool client_take(struct roami_bound *bound, unsigned node, const char *ke
 	return good || roami_bound_fail(bound, "PMIx: node %u has published malformed data", node);
 }
 
-/* Values are a byte longer than what is put: none is empty. */
+/* A value is sent with one more byte: PMIx takes no empty ones. */
 static bool client_gather(struct roami_bound *bound, const void *mine, size_t bytes,
 			  struct roami_blob *all)
 {

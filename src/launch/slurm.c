@@ -42,7 +42,7 @@ static unsigned slurm_number(const char *name, unsigned other)
 	return *end == '\0' && value < UINT32_MAX ? (unsigned)value : other;
 }
 
-/* A step of one task may be a shell, in which programs are alone. */
+/* A step of one task may be a shell whose programs are jobs of their own. */
 static const char *slurm_marker(void)
 {
 	return getenv("SLURM_STEP_ID") != NULL && slurm_number("SLURM_STEP_NUM_TASKS", 0) > 1
@@ -65,8 +65,8 @@ static uint64_t slurm_byte(uint64_t job, unsigned node)
 }
 
 /*
- * Removes sockets of jobs whose node 0 was killed as they began.  While a byte is held no process
- * becomes that node 0, which would bind its socket again.
+ * Removes the sockets of jobs whose node 0 was killed while they began.  While this process holds
+ * the byte, no process becomes that node 0 and binds the socket again.
  */
 static void slurm_sweep(const struct slurm *slurm)
 {
@@ -108,7 +108,10 @@ static bool slurm_claim(struct roami_bound *bound, struct slurm *slurm)
 	return true;
 }
 
-/* By the descriptor: the path may be longer than a socket's can, and name another one by now. */
+/*
+ * By way of the descriptor: the path may be longer than a socket address can be, or name another
+ * directory by now.
+ */
 static void slurm_here(struct slurm *slurm)
 {
 	struct sockaddr_un *place = (void *)&slurm->hub.places[0];

@@ -11,7 +11,7 @@
 
 #define FEED_FIRST 200 /* descriptors below are the program's */
 
-/* Where `count` descriptors in a row are free; -1: nowhere. */
+/* The first of `count` free descriptors in a row; -1: there are none. */
 static int relay_row(unsigned count)
 {
 	long end = sysconf(_SC_OPEN_MAX);
@@ -44,7 +44,7 @@ struct roami_stdin *roami_stdin_open(unsigned nodes, int from)
 	return feed->first >= 0 ? feed : NULL;
 }
 
-/* Until all nodes have had all of it, or none reads any more. */
+/* Copies until all nodes have all of the input, or none reads any more. */
 static void *relay_main(void *arg)
 {
 	struct roami_stdin *feed = arg;
@@ -52,7 +52,7 @@ static void *relay_main(void *arg)
 
 	for (;;) {
 		nfds_t count = roami_input_polls(&feed->input, feed->pipes, feed->nodes, polls);
-		/* Nothing announces that this job has the terminal again. */
+		/* Polls, because nothing announces that this job has the terminal again. */
 		bool waits = polls[0].fd < 0 &&
 			     roami_input_wanted(&feed->input, feed->pipes, feed->nodes);
 		bool open = false;

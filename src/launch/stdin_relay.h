@@ -38,7 +38,7 @@ void roami_stdin_taken(struct roami_stdin *feed);
 
 #define ROAMI_STDIN_ADDRESSES 9u
 
-/* Where the first node of another host waits for it. */
+/* The address at which the first node of another host waits for the input. */
 struct roami_stdin_place {
 	uint8_t key[ROAMI_KEY_BYTES];             /* that node 0 and it share */
 	uint32_t addresses[ROAMI_STDIN_ADDRESSES]; /* IPv4, host byte order; the likeliest first */
@@ -47,7 +47,7 @@ struct roami_stdin_place {
 	char host[ROAMI_HOST_BYTES];
 };
 
-/* Node 0: brings all that is for `node` there, by a thread. */
+/* Node 0: a thread sends all input for `node` there. */
 bool roami_stdin_bring(const struct roami_stdin *feed, unsigned node,
 		       const struct roami_stdin_place *place);
 

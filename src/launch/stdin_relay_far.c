@@ -16,7 +16,10 @@
 
 #define FETCH_NS UINT64_C(4000000000) /* until node 0 must have tried the first address */
 
-/* Nodes would take what has come for the whole input: the job ends, unless none reads any more. */
+/*
+ * The connection is lost, and nodes would take a part for the whole input: the job ends, unless no
+ * node reads any more.
+ */
 static void far_failed(const struct roami_stdin *feed, const char *what, const char *host)
 {
 	if (atomic_load(&feed->taken))
@@ -48,7 +51,10 @@ struct relay_bring {
 	struct roami_frame frame;
 };
 
-/* One portion, when it is asked for.  False: there is no more, or no node to have it. */
+/*
+ * Sends one portion when the other side asks for it.  false: there is no more, or no node wants
+ * more.
+ */
 static bool bring_some(struct relay_bring *bring)
 {
 	ssize_t got;
@@ -110,7 +116,10 @@ struct relay_fetch {
 	struct roami_frame frame;
 };
 
-/* Node 0's connection; NULL: it does not come, though it had the time to try each address. */
+/*
+ * The connection from node 0; NULL: there is none within the time in which node 0 tries each
+ * address.
+ */
 static struct roami_wire *fetch_await(struct relay_fetch *fetch)
 {
 	uint64_t until = roami_os_now_ns() + FETCH_NS + fetch->addresses * ROAMI_LISTENER_REACH_NS;
@@ -127,7 +136,7 @@ static struct roami_wire *fetch_await(struct relay_fetch *fetch)
 	return wire;
 }
 
-/* Asks for a portion and passes it on.  False: that was all, or no node wants more. */
+/* Asks for a portion and passes it on.  false: that was the last, or no node wants more. */
 static bool fetch_some(struct relay_fetch *fetch, struct roami_wire *wire)
 {
 	struct roami_frame *frame = &fetch->frame;

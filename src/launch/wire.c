@@ -17,7 +17,10 @@
 
 _Static_assert(ROAMI_KEY_BYTES == ROAMI_CHANNEL_KEY, "a job's key is one of a channel");
 
-/* A host that is cut off or down shows as a lost connection; one that is only stopped does not. */
+/*
+ * Keep-alive probes end the connection to a host that is down or cut off; a stopped process still
+ * answers them.
+ */
 static void wire_options(int fd)
 {
 	const struct timeval patience = {LOST_MS / 1000, 0};
@@ -78,7 +81,7 @@ static enum roami_wire_got wire_fill(struct roami_wire *wire, size_t want)
 	return ROAMI_WIRE_GOT;
 }
 
-/* The frame that `in` holds, of that length; false: not from the other side. */
+/* Opens the frame of that length in `in`; false: it is forged or damaged. */
 static bool wire_open(struct roami_wire *wire, uint32_t length, struct roami_frame *frame)
 {
 	const uint8_t *text = roami_channel_open(&wire->channel, wire->in, length);

@@ -21,7 +21,7 @@ struct roami_wire {
 	uint8_t in[ROAMI_WIRE_FRAME];
 };
 
-/* Takes a connected socket, which it makes non-blocking for reading, and says hello. */
+/* Takes a connected socket, makes it non-blocking for reading, and sends hello. */
 bool roami_wire_open(struct roami_wire *wire, int fd, bool agent, const uint8_t *key);
 void roami_wire_close(struct roami_wire *wire);
 
@@ -29,7 +29,10 @@ void roami_wire_close(struct roami_wire *wire);
 bool roami_wire_send(struct roami_wire *wire, uint32_t kind, uint32_t node, const void *data,
 		     size_t bytes);
 
-/* What has come.  WIRE_LOST: the connection is closed, or the other side has not the key. */
+/*
+ * Returns what was received.  WIRE_LOST: the connection is closed, or the other side does not have
+ * the key.
+ */
 enum roami_wire_got { ROAMI_WIRE_NOTHING, ROAMI_WIRE_GOT, ROAMI_WIRE_LOST };
 enum roami_wire_got roami_wire_receive(struct roami_wire *wire, struct roami_frame *frame);
 

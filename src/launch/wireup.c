@@ -130,7 +130,7 @@ static bool wireup_gone(const struct roami_bound *bound, unsigned node)
 	return bound->pidfds[node] >= 0 && poll(&gone, 1, 0) > 0;
 }
 
-/* While the others are waited for: the processes on this host are there. */
+/* Called while this node waits for others: checks that the processes on this host still exist. */
 static bool wireup_look(struct roami_bound *bound)
 {
 	unsigned first = bound->me;
@@ -228,7 +228,7 @@ static bool wireup_near(const struct wireup_address *mine, const struct wireup_h
 	return false;
 }
 
-/* The address that this host sends to another one from; 0: there is no way. */
+/* The local address from which this host sends to another one; 0: there is no route. */
 static uint32_t wireup_from(uint32_t to)
 {
 	struct sockaddr_in address = {
@@ -246,7 +246,10 @@ static uint32_t wireup_from(uint32_t to)
 	return from;
 }
 
-/* Where the others reach this host: in a network that is also theirs, or by the way to them. */
+/*
+ * The address at which the other nodes reach this host: in a network that is theirs, too, or the
+ * one from which this host sends to them.
+ */
 static uint32_t wireup_address(const struct roami_job *job)
 {
 	const struct wireup_hello *mine = &wireup_of(job)->hello[job->boot.me], *there = NULL;
@@ -298,7 +301,7 @@ static void wireup_watch(struct roami_job *job)
 	bound->look = wireup_look;
 }
 
-/* What the nodes of several hosts need. */
+/* Prepares what only nodes of several hosts need. */
 static void wireup_apart(struct roami_job *job)
 {
 	const char *named = job->options.transport;
@@ -362,7 +365,10 @@ static void wireup_pair_key(struct roami_job *job, unsigned other, uint8_t key[R
 		WIREUP_FAIL(job, WIREUP_OLD, other);
 }
 
-/* How node 0 brings the input to another host: addresses in networks of its own come first. */
+/*
+ * How node 0 connects to another host to send it the input: addresses in node 0's own networks are
+ * tried first.
+ */
 static void wireup_bring(struct roami_job *job, unsigned node, uint32_t port)
 {
 	const struct wireup_hello *mine = &wireup_of(job)->hello[0];
@@ -390,7 +396,10 @@ static unsigned wireup_tried(const struct roami_job *job)
 	return mine->addresses + (mine->net_space == hello[0].net_space);
 }
 
-/* On other hosts the first node has the input brought, and gives it to all there; its pipes. */
+/*
+ * On another host the first node receives the input and gives it to all nodes there; returns its
+ * pipes.
+ */
 static int32_t wireup_feed_far(struct roami_job *job, unsigned near)
 {
 	uint8_t key[ROAMI_KEY_BYTES];
@@ -415,7 +424,7 @@ static int32_t wireup_feed_far(struct roami_job *job, unsigned near)
 	return near == 0 ? wireup_of(job)->hello[0].input : all[near].first;
 }
 
-/* The standard input of a program that is executed up to CREATE by all. */
+/* Relays the standard input of a program whose main all nodes execute up to CREATE. */
 static void wireup_feed(struct roami_job *job)
 {
 	unsigned near = wireup_first(job, job->boot.me);
@@ -434,7 +443,7 @@ static void wireup_feed(struct roami_job *job)
 		wireup_no_input(job);
 }
 
-/* The first of its pipes; 0: there is nothing to be copied. */
+/* The number of the first pipe; 0: no input is copied. */
 static int32_t wireup_make_feed(struct roami_job *job)
 {
 	int from = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -534,7 +543,7 @@ static bool wireup_begin(struct roami_job *job, bool creates, enum roam_err *err
 
 /* ----------------------------------------------------------------------------------------- join */
 
-/* Node 0 draws the key; each of the others gets it in a box of its own. */
+/* Node 0 draws the job's key; each other node gets it encrypted to its public key. */
 static void wireup_lock_key(struct roami_job *job, struct wireup_card *card)
 {
 	randombytes_buf(job->boot.key, sizeof(job->boot.key));
@@ -584,7 +593,7 @@ static int wireup_segment(const struct roami_job *job, unsigned node)
 	return fd;
 }
 
-/* Another process that takes itself for this node maps this segment of the next one, too. */
+/* A second process that takes itself for this node maps this segment of the next node, too. */
 static void wireup_claim(struct roami_job *job)
 {
 	unsigned next = (job->boot.me + 1) % job->boot.nodes;
@@ -672,7 +681,7 @@ static enum roam_err wireup_join(struct roami_job *job, unsigned asked)
 	return wireup_map(job);
 }
 
-/* The first node of a host has an eye on the others, and they on it. */
+/* The first node of a host watches the others, and they watch it. */
 static enum roam_err wireup_keep_watch(struct roami_job *job)
 {
 	pid_t pids[ROAMI_NODES_MAX] = {0};
@@ -727,7 +736,10 @@ static void wireup_end(struct roami_job *job)
 	wireup_gather(job, NULL, 0, 0);
 }
 
-/* What is bound stays until the process ends: threads that watch others may still ask for it. */
+/*
+ * The binding stays until the process ends, because threads that watch other nodes may still use
+ * it.
+ */
 static void wireup_leave(struct roami_job *job)
 {
 	struct wireup *wireup = wireup_of(job);
@@ -739,7 +751,7 @@ static void wireup_leave(struct roami_job *job)
 	wireup->blobs = NULL;
 }
 
-/* The launcher may end all processes before it has read the line. */
+/* Waits a moment: the launcher may end all processes before it has read this line. */
 static void wireup_abort(struct roami_job *job, unsigned lost)
 {
 	struct roami_bound *bound = &wireup_of(job)->bound;

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "link/packet.h"
+#include "link/datagram.h"
 #include "link/seal.h"
 #include "roam/protocol.h"
 #include "roam/transport.h"

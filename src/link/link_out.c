@@ -227,12 +227,12 @@ static unsigned link_transmit(struct roami_reliable *reliable, struct roami_link
 void roami_link_ack(struct roami_reliable *reliable, struct roami_link *link, uint64_t now)
 {
 	struct {
-		struct roami_packet packet;
+		struct roami_packet head;
 		uint64_t map[ROAMI_MAP_WORDS];
-	} ack = {.packet = {.flags = ROAMI_PACKET_MAP}};
+	} ack = {.head = {.flags = ROAMI_PACKET_MAP}};
 
 	roami_contract(roami_link_locked(link));
-	link_tell(reliable, link, &ack.packet, now);
+	link_tell(reliable, link, &ack.head, now);
 	for (uint64_t i = 0; i < ROAMI_WINDOW && link->early_count > 0; i++) {
 		uint64_t slot = (link->expect + i) % ROAMI_WINDOW;
 

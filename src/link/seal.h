@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "link/packet.h"
+#include "link/datagram.h"
 #include "roam/roam.h"
 
 #define ROAMI_SEAL_WINDOW 1024u /* datagrams may overtake so many others */

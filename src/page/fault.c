@@ -181,7 +181,7 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	was = roami_region_enter(node, region);
 	if (node->options->cache_pages != 0)
 		roami_evict_not(node, page);
-	if (region->protocol->writes == ROAM_WRITES_FAULT)
+	if (roami_writes_of(node, page) == ROAM_WRITES_FAULT)
 		returns = returns_enter(node);
 	roami_page_hold(node, page);
 	roami_contract_pending(node, page);

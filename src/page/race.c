@@ -470,7 +470,7 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 /* Whether the home shows its diffs to the page's keeper, as the other writers show theirs. */
 static bool race_is_shown(struct roami_node *node, uint32_t page)
 {
-	return roami_region_of(node, page)->protocol->homes == ROAM_HOMES_MOVING;
+	return roami_homes_move(roami_region_of(node, page)->protocol);
 }
 
 void roami_race_note_home(struct roami_node *node, uint32_t page)

@@ -74,7 +74,9 @@ static void element_pair(const struct roami_node *node, struct roami_element *el
 		element->partner = first == here ? second : first;
 }
 
-/* The partner is to be given what the one here has moved, if nothing can go wrong from now on. */
+/*
+ * Gives the partner the tuple that the participant here has moved, if nothing can fail from now on.
+ */
 static void element_give(struct roami_node *node, struct roami_element *element,
 			 struct roami_op *op, const struct roami_round *round)
 {
@@ -159,8 +161,8 @@ static bool element_round(struct roami_node *node, struct roami_element *element
 }
 
 /*
- * The oldest untagged tuple that is like the pattern.  It looks at each tuple once: tags stay, and
- * new tuples have new numbers.
+ * The oldest untagged tuple that matches the pattern.  Looks at each tuple once, because tags stay
+ * and new tuples have new numbers.
  */
 static uint64_t element_match(struct roami_element *element, struct roami_op *op)
 {
@@ -183,7 +185,7 @@ static uint64_t element_match(struct roami_element *element, struct roami_op *op
 	return number;
 }
 
-/* The number that an observe is for, beyond `last` if it has to wait. */
+/* The number of the tuple that an observe returns; beyond `last` if it must wait. */
 static uint64_t element_number(struct roami_element *element, struct roami_op *op)
 {
 	const struct roami_tuples *tuples = &element->tuples;

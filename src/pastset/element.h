@@ -12,7 +12,7 @@
 /* In ask.flags: an X-function's participant observes the result of a round. */
 #define ROAMI_ASK_ROUND 0x40u
 
-/* In ask.flags: a mob to a round, answered unless its partial was given to that node. */
+/* In ask.flags: a mob of a round; it is answered unless its partial was given to that node. */
 #define ROAMI_ASK_PARTIAL 0x20u
 
 /* In ask.op, beside enum roam_ps_op: room in the heap for a tuple of `number` bytes. */
@@ -46,7 +46,7 @@ static inline bool roami_ask_carries(const struct roami_ask *ask)
 
 #define ROAMI_PARTIAL_MAX 256u /* bytes */
 
-/* What the partner is to be given of a round ahead of its asking, see pastset/job/partial.h. */
+/* The part of a round that the partner gets before it asks, see pastset/job/partial.h. */
 struct roami_partial {
 	uint64_t round;   /* 0: there is none */
 	uint32_t partner; /* the node + 1 */
@@ -133,8 +133,8 @@ roami_record roami_element_reserve(struct roami_node *node, struct roami_element
 bool roami_element_try(struct roami_node *node, struct roami_element *element, struct roami_op *op);
 
 /*
- * Whether the operation has to wait until it is known if the partner has used what it was given.
- * The lock is held.
+ * Whether the operation must wait until it is known if the partner has used its partial.  The lock
+ * is held.
  */
 bool roami_element_unsure(const struct roami_element *element, const struct roami_op *op);
 

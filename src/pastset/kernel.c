@@ -517,7 +517,7 @@ static bool op_unload(struct roami_past *past, struct roami_element *element, st
 	return op->record != 0;
 }
 
-/* As roami_element_try, after putting what was brought into a record. */
+/* roami_element_try, after the bytes that came have been put into a record. */
 static bool op_try(struct roami_past *past, struct roami_element *element, struct roami_op *op)
 {
 	if (op->brought != NULL && !roami_element_expects(element, op) &&
@@ -574,15 +574,15 @@ static struct roami_past_waiter *op_queue(struct roami_past *past, struct roami_
 	return NULL;
 }
 
-/* What is asked back of the partner, once for each partial. */
+/* A partial whose outcome the partner must tell; it is asked once for each partial. */
 struct recall {
 	uint64_t round; /* 0: nothing */
 	uint32_t partner;
 };
 
 /*
- * What is to be recalled, if the waiter that was queued, or a break, has to wait until the outcome
- * of the partial is known.  The element's lock is held.
+ * The partial to recall, if the waiter that was queued, or a break, must wait for its outcome.  The
+ * element's lock is held.
  */
 static struct recall element_recall(struct roami_element *element,
 				    const struct roami_past_waiter *queued)
@@ -629,7 +629,7 @@ static struct roami_past_waiter *op_step(struct roami_past *past, struct roami_o
 	return queued;
 }
 
-/* Lets served waiters go on, and those that they serve in turn. */
+/* Lets served waiters go on, and the waiters that they serve in turn. */
 static void served_go_on(struct roami_past *past, struct roami_past_waiter *served,
 			 struct roami_past_waiter **end)
 {

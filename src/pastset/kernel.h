@@ -57,11 +57,11 @@ static inline struct roami_told roami_told_of(const struct roami_op *op)
 }
 
 /*
- * What the kernel has its node's part of a job do (pastset/job/server.c), since it sends nothing
- * itself.  No lock is held.
+ * Functions of pastset/job/server.c that the kernel calls, since it sends nothing itself.  No lock
+ * is held.
  */
 struct roami_past_calls {
-	/* Replies to an operation of another node that had to wait and is done. */
+	/* Replies to another node's operation that had to wait and is done now. */
 	void (*reply)(struct roami_past *past, const struct roam_request *request,
 		      const struct roami_op *op);
 	/* Asks back what was given to the partner for a round: see roami_past_returned. */
@@ -95,7 +95,10 @@ struct roami_past {
 	struct roami_past_waiter *free_waiter;
 	_Atomic uint32_t waiters_used; /* since the start: those before it may be in use */
 	uint64_t serial;               /* of this node's own operations */
-	/* What numbers of tuples begin beyond, at all nodes: 0, but tests begin elsewhere. */
+	/*
+	 * The number before an element's first tuple, the same at all nodes: 0, but tests begin
+	 * elsewhere.
+	 */
 	uint64_t tuples_begin;
 	struct roami_spin alarm_lock;
 	uint64_t alarms[ROAMI_ALARMS_MAX]; /* when to look for deadlines, the next one last */
@@ -108,8 +111,8 @@ struct roami_past *roami_past_of(struct roami_node *node);
 enum roam_err roami_past_open(struct roami_past *past);
 
 /*
- * Counts what stays for ever, a name or an element, in the memory for tuples: those get so much
- * less.  false: there is none left.  past->lock is held.
+ * Charges something that stays for ever, a name or an element, to the memory for tuples.  false:
+ * none is left.  past->lock is held.
  */
 bool roami_past_keep(struct roami_past *past, size_t bytes);
 
@@ -137,7 +140,7 @@ struct roami_element *roami_past_element(struct roami_past *past, uint32_t eleme
 /* Reserves room for a tuple of `bytes` in op->record, or sets op->err. */
 bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t bytes);
 
-/* As roami_past_reserve, and puts a tuple there, or a pattern. */
+/* roami_past_reserve, and copies a tuple or a pattern there. */
 bool roami_past_take(struct roami_past *past, struct roami_op *op, const void *tuple, size_t bytes);
 
 /*

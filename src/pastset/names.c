@@ -68,7 +68,7 @@ static bool name_keep(struct roami_past *past, const char *text, size_t bytes, u
 	return true;
 }
 
-/* What a name takes of ROAM_PS_MEMORY. */
+/* The bytes of ROAM_PS_MEMORY that a name takes. */
 static size_t name_size(size_t bytes)
 {
 	return sizeof(struct roami_name) + 2 * sizeof(uint32_t) + bytes + 1;

@@ -79,7 +79,10 @@ __attribute__((noreturn)) static void tx_anew(void *arg)
 	roami_restart_leave(&tx_of(node)->restart, TX_RESTARTS);
 }
 
-/* true: the fault is over, and its thread begins anew. */
+/*
+ * Restarts the calling thread's transaction if it is doomed and holds nothing.  true: the fault is
+ * over.
+ */
 static bool tx_asked(struct roami_node *node)
 {
 	struct roami_tx *tx = tx_of(node);
@@ -154,7 +157,7 @@ static void tx_calls(struct roami_node *node, bool committed)
 	tx_of(node)->calling = false;
 }
 
-/* What was written, pending from here on; ascending. */
+/* Collects the pages written, ascending; they are pending from here on. */
 static size_t tx_pages(struct roami_node *node, const uint32_t **pages_p)
 {
 	struct roami_vec *work = &tx_of(node)->pages;
@@ -189,7 +192,7 @@ static void tx_undo(struct roami_node *node)
 	tx_done(node, pages, count);
 }
 
-/* From the one moment on at which this succeeds, nothing dooms the transaction (rule 8.6). */
+/* Decides: once this has succeeded, nothing dooms the transaction (rule 8.6). */
 static bool tx_counts(struct roami_node *node)
 {
 	uint32_t was = ROAMI_TX_OPEN;
@@ -197,7 +200,7 @@ static bool tx_counts(struct roami_node *node)
 	return atomic_compare_exchange_strong(&tx_of(node)->state, &was, ROAMI_TX_NONE);
 }
 
-/* With the token.  Pages stay pending until the commit is over: rule 8.7. */
+/* Commits, holding the token.  Pages stay pending until the commit is over (rule 8.7). */
 static bool tx_publish(struct roami_node *node)
 {
 	const struct roam_transactions *transactions = node->protocol->transactions;
@@ -227,14 +230,37 @@ static bool tx_commit(struct roami_node *node)
 		atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
 		return true;
 	}
-	if (!roami_tx_token_take(node))
+	if (!tx_of(node)->ahead && !roami_tx_token_take(node))
 		return false;
 	counts = tx_publish(node);
-	roami_tx_token_let(node);
+	if (!tx_of(node)->ahead)
+		roami_tx_token_let(node);
 	return counts;
 }
 
 /* ------------------------------------------------------------------------------------- attempts */
+
+/* A transaction that lost so often has the token while it runs: no other one can commit. */
+static void tx_token_ahead(struct roami_node *node)
+{
+	struct roami_tx *tx = tx_of(node);
+	uint64_t fair = node->options->tx_fair;
+
+	roami_contract(!tx->ahead);
+	if (fair == 0 || tx->lost < fair)
+		return;
+	tx->ahead = roami_tx_token_take(node);
+	ROAMI_COUNT(node->stats, tx_fair, 1);
+}
+
+/* Before it waits for others. */
+static void tx_token_back(struct roami_node *node)
+{
+	if (tx_of(node)->ahead) {
+		tx_of(node)->ahead = false;
+		roami_tx_token_let(node);
+	}
+}
 
 static void tx_begin(struct roami_node *node)
 {
@@ -284,7 +310,7 @@ static void tx_end(struct roami_node *node, const struct roami_tx_run *run, bool
 	atomic_store(state, ROAMI_TX_NONE);
 }
 
-/* Runs the attempt's function, then the other one in its place. */
+/* Runs the attempt's function; if it retries, the other one. */
 static int tx_functions(struct roami_node *node, const struct roami_tx_run *run)
 {
 	struct roami_tx *tx = tx_of(node);
@@ -302,6 +328,19 @@ static int tx_functions(struct roami_node *node, const struct roami_tx_run *run)
 	return roami_restart_run(&tx->restart, run->otherwise, run->arg);
 }
 
+static void tx_count(struct roami_node *node, bool counts, bool retries)
+{
+	struct roami_tx *tx = tx_of(node);
+
+	tx->lost = counts || retries ? 0 : tx->lost + 1;
+	if (counts)
+		ROAMI_COUNT(node->stats, tx_commits, 1);
+	else if (retries)
+		ROAMI_COUNT(node->stats, tx_retries, 1);
+	else
+		ROAMI_COUNT(node->stats, tx_aborts, 1);
+}
+
 /* true: committed. */
 static bool tx_attempt(struct roami_node *node, const struct roami_tx_run *run)
 {
@@ -309,21 +348,18 @@ static bool tx_attempt(struct roami_node *node, const struct roami_tx_run *run)
 	int how;
 
 	tx_library(run, true);
+	tx_token_ahead(node);
 	tx_begin(node);
 	tx_library(run, false);
 	how = tx_functions(node, run);
 	tx_library(run, true);
 	roami_contract(tx_of(node)->held == 0);
 	counts = how == TX_RETURNED && tx_commit(node);
+	tx_token_back(node);
 	if (!counts)
 		tx_end(node, run, how == TX_RETRIES);
 	tx_library(run, false);
-	if (counts)
-		ROAMI_COUNT(node->stats, tx_commits, 1);
-	else if (how == TX_RETRIES)
-		ROAMI_COUNT(node->stats, tx_retries, 1);
-	else
-		ROAMI_COUNT(node->stats, tx_aborts, 1);
+	tx_count(node, counts, how == TX_RETRIES);
 	if (counts)
 		tx_calls(node, true);
 	return counts;
@@ -334,6 +370,7 @@ void roami_tx_leave(struct roami_node *node)
 	if (node->nodes > 1)
 		tx_undo(node);
 	atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
+	tx_token_back(node);
 	tx_of(node)->calls.count = 0;
 	tx_of(node)->held = 0;
 	tx_of(node)->calling = false;
@@ -350,7 +387,7 @@ static enum roam_err tx_attempts(struct roami_node *node, const struct roami_tx_
 	return ROAM_ETIMEDOUT;
 }
 
-/* The only node: nothing of others can stand in the way. */
+/* In a job of one node no other node can doom the transaction. */
 static enum roam_err tx_alone(struct roami_node *node, const struct roami_tx_run *run)
 {
 	if (run->otherwise != NULL)
@@ -387,6 +424,7 @@ enum roam_err roami_tx_run(struct roami_node *node, const struct roami_tx_run *r
 		return ROAM_ESTATE;
 	pthread_sigmask(SIG_SETMASK, NULL, &before.signals);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel);
+	tx_of(node)->lost = 0;
 	err = node->nodes == 1 ? tx_alone(node, run) : tx_attempts(node, run, &before);
 	pthread_setcancelstate(before.cancel, NULL);
 	return err;

@@ -2,7 +2,7 @@
  * Transactions: attempts of a function that begin anew when what they read has changed; the commit
  * token.  What happens to pages is the protocol's (struct roam_transactions).
  *
- * The room keeps rules 8.3 and 8.5 to 8.9.
+ * The room keeps rules 8.3, 8.5 to 8.9 and 8.11.
  */
 #ifndef ROAMI_TX_H
 #define ROAMI_TX_H
@@ -32,6 +32,8 @@ struct roami_tx {
 	_Atomic uint32_t state;
 	unsigned thread; /* that runs it */
 	bool calling;    /* functions that were to be called at an end: no other one may begin */
+	bool ahead;      /* the attempt has had the token from its beginning (rule 8.11) */
+	uint64_t lost;   /* attempts in a row that others doomed */
 	uint32_t held;   /* sections of the library that a restart must not leave, nested */
 	struct roami_restart restart;
 	struct roami_tx_token token;

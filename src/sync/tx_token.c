@@ -31,7 +31,7 @@ void roami_tx_token_open(struct roami_node *node)
 	token_of(node)->tail = TOKEN_KEEPER;
 }
 
-/* Gives it to the next node, if there is one and this node does not need it. */
+/* Gives the token to the next node, if one waits and this node does not need it. */
 static void token_pass(struct roami_node *node, struct roami_tx_token *token)
 {
 	unsigned next = token->next;
@@ -68,7 +68,10 @@ static void token_queue(struct roami_node *node, unsigned asker)
 	last = token->tail;
 	token->tail = asker;
 	roami_spin_unlock(&token->spin);
-	token_send(node, last, TOKEN_NEXT, asker);
+	if (last == node->me)
+		token_follow(node, asker);
+	else
+		token_send(node, last, TOKEN_NEXT, asker);
 }
 
 static void token_ask(struct roami_node *node)
@@ -102,6 +105,20 @@ static bool token_came(void *arg)
 	return token->busy || wait->doomed;
 }
 
+static void token_await(struct token_wait *wait)
+{
+	struct roami_node *node = wait->node;
+	uint64_t start = roami_os_cycles(), cycles;
+
+	roami_node_waits(node, ROAM_SYNC_TX + 1, 0, 0);
+	roami_wait(node, token_came, wait);
+	roami_node_waits_no_more(node);
+	cycles = roami_os_cycles() - start;
+	ROAMI_COUNT(node->stats, tx_token_waits, 1);
+	ROAMI_TIME(node->stats, lock, cycles);
+	ROAMI_TIME_WITHIN(node->stats, token, cycles);
+}
+
 bool roami_tx_token_take(struct roami_node *node)
 {
 	struct roami_tx_token *token = token_of(node);
@@ -116,9 +133,8 @@ bool roami_tx_token_take(struct roami_node *node)
 	roami_spin_unlock(&token->spin);
 	if (asks)
 		token_ask(node);
-	roami_node_waits(node, ROAM_SYNC_TX + 1, 0, 0);
-	roami_wait(node, token_came, &wait);
-	roami_node_waits_no_more(node);
+	if (!token_came(&wait))
+		token_await(&wait);
 	return !wait.doomed;
 }
 
@@ -135,7 +151,9 @@ void roami_tx_token_let(struct roami_node *node)
 
 /* ------------------------------------------------------------------------------------- messages */
 
-/* The node that a request names: its sender, or, from the keeper, any other one. */
+/*
+ * The node for which a request asks: its sender, or, if the keeper sent it, the node that it names.
+ */
 static unsigned token_node(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t asker = request->bytes == sizeof(asker) ? *(const uint32_t *)request->data

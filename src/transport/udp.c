@@ -5,12 +5,9 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/udp.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -19,7 +16,6 @@
 #define ROOM_WANTED (4 << 20)
 #define HEADERS     28u /* of IPv4 and UDP */
 #define MTU_MIN     576u
-#define NS_PER_S    1000000000u
 #define RUN_MAX     65000u /* bytes of datagrams that leave as one */
 
 #ifdef ROAMI_HAVE_LIBURING
@@ -114,10 +110,7 @@ static enum roam_err udp_socket(struct udp_state *udp)
 	unsigned mtu;
 
 	udp->fd = roami_os_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	for (unsigned i = 0; i < 2; i++)
-		udp->wake[i] = roami_os_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (udp->fd < 0 || udp->wake[0] < 0 || udp->wake[1] < 0 ||
-	    bind(udp->fd, (void *)&address, sizeof(address)) != 0 ||
+	if (udp->fd < 0 || bind(udp->fd, (void *)&address, sizeof(address)) != 0 ||
 	    getsockname(udp->fd, (void *)&address, &length) != 0) {
 		if (errno == EADDRINUSE)
 			udp_say(udp, "no UDP port is free: net.ipv4.ip_local_port_range");
@@ -170,37 +163,24 @@ static enum roam_err udp_way_open(struct udp_state *udp)
 	return ROAM_EUNSUPPORTED;
 }
 
-static enum roam_err udp_ear_open(struct udp_state *udp)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-
-	udp->ear = roami_os_fd(epoll_create1(EPOLL_CLOEXEC));
-	if (udp->ear < 0 ||
-	    epoll_ctl(udp->ear, EPOLL_CTL_ADD, udp->way->pollable(udp), &event) != 0)
-		return ROAM_ESYSTEM;
-	for (unsigned i = 0; i < udp->params.file_count; i++)
-		if (epoll_ctl(udp->ear, EPOLL_CTL_ADD, udp->files[i], &event) != 0)
-			return ROAM_ESYSTEM;
-	return ROAM_OK;
-}
-
 static enum roam_err udp_open(void *state, const struct roam_transport_params *params)
 {
 	struct udp_state *udp = state;
 	enum roam_err err;
 
-	udp->fd = udp->wake[0] = udp->wake[1] = udp->ear = -1;
-	if (params->nodes > UDP_NODES_MAX || params->file_count > ROAM_WAYS_MAX)
+	udp->fd = -1;
+	roami_ear_init(&udp->ear);
+	if (params->nodes > UDP_NODES_MAX)
 		return ROAM_ENODES;
-	for (unsigned i = 0; i < params->file_count; i++)
-		udp->files[i] = params->files[i];
 	udp->params = *params;
 	udp->mark = roami_os_random() & (((uint64_t)1 << 48) - 1);
 	udp->card = params->memory[params->node].base;
 	err = udp_socket(udp);
 	if (err == ROAM_OK)
 		err = udp_way_open(udp);
-	return err == ROAM_OK ? udp_ear_open(udp) : err;
+	if (err != ROAM_OK)
+		return err;
+	return roami_ear_open(&udp->ear, params, udp->way->pollable(udp));
 }
 
 static void udp_close(void *state)
@@ -212,14 +192,10 @@ static void udp_close(void *state)
 	udp->way = NULL;
 	if (udp->card != NULL)
 		atomic_store(&udp->card->address, 0);
-	if (udp->ear >= 0)
-		close(udp->ear);
+	roami_ear_close(&udp->ear);
 	if (udp->fd >= 0)
 		close(udp->fd);
-	for (unsigned i = 0; i < 2; i++)
-		if (udp->wake[i] >= 0)
-			close(udp->wake[i]);
-	udp->fd = udp->wake[0] = udp->wake[1] = udp->ear = -1;
+	udp->fd = -1;
 }
 
 /* Whether it is known how to reach a peer.  Any thread; a card does not change once it is there. */
@@ -421,43 +397,17 @@ static size_t udp_room(const void *state)
 
 static void udp_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)
 {
-	struct udp_state *udp = state;
-	int ear = who == ROAM_SLEEPER_SERVICE ? udp->ear : udp->way->pollable(udp);
-	struct pollfd files[3 + ROAM_WAYS_MAX] = {
-		{ear, POLLIN, 0},
-		{udp->wake[who], POLLIN, 0},
-		{udp->params.bell > 0 ? udp->params.bell : -1, POLLIN, 0}};
-	struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S)};
-	unsigned others = who == ROAM_SLEEPER_SERVICE ? 0 : udp->params.file_count;
-	uint64_t counts[64]; /* a bell may be a pipe */
-
-	for (unsigned i = 0; i < others; i++)
-		files[3 + i] = (struct pollfd){udp->files[i], POLLIN, 0};
-	if (ppoll(files, 3 + others, timeout_ns == 0 ? NULL : &timeout, NULL) <= 0)
-		return;
-	for (unsigned i = 1; i < 3; i++)
-		if (files[i].revents != 0 && read(files[i].fd, counts, sizeof(counts)) < 0)
-			continue; /* it is empty again already */
+	roami_ear_wait(&((struct udp_state *)state)->ear, who, timeout_ns);
 }
 
 static void udp_wake(void *state, enum roam_sleeper who)
 {
-	const struct udp_state *udp = state;
-	uint64_t one = 1;
-
-	if (write(udp->wake[who], &one, sizeof(one)) < 0)
-		return; /* full: it will wake */
+	roami_ear_wake(&((struct udp_state *)state)->ear, who);
 }
 
 static void udp_listen(void *state, bool on)
 {
-	struct udp_state *udp = state;
-	struct epoll_event event = {.events = EPOLLIN};
-
-	/* Off altogether: an event that is not wanted would still cost something per datagram. */
-	epoll_ctl(udp->ear, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, udp->way->pollable(udp), &event);
-	for (unsigned i = 0; i < udp->params.file_count; i++)
-		epoll_ctl(udp->ear, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, udp->files[i], &event);
+	roami_ear_listen(&((struct udp_state *)state)->ear, on);
 }
 
 static int udp_file(const void *state)
@@ -470,13 +420,14 @@ static int udp_file(const void *state)
 /* --------------------------------------------------------------------------------------- probe */
 
 /* A port that is not free at the moment is no reason here: opening reports it. */
-static bool udp_probe(char *why, size_t why_bytes)
+static bool udp_probe(const struct roam_transport_value *options, char *why, size_t why_bytes)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = roami_os_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	const char *failed = NULL;
 
+	(void)options;
 	if (fd < 0)
 		failed = "a UDP socket";
 	else if (bind(fd, (void *)&address, sizeof(address)) != 0 && errno != EADDRINUSE)

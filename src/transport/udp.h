@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
+#include "ear.h"
 #include "roam/transport.h"
 
 #define UDP_NODES_MAX 64u
@@ -55,9 +56,7 @@ struct udp_way {
 struct udp_state {
 	struct roam_transport_params params;
 	int fd;
-	int wake[2]; /* eventfds, one per sleeper */
-	int ear;     /* an epoll of the way's file and `files`, for the service thread's sleep */
-	int files[ROAM_WAYS_MAX]; /* of other transports */
+	struct roami_ear ear;
 	uint64_t mark;
 	size_t limit; /* without the mark */
 	_Atomic uint32_t cuts; /* the kernel cuts several datagrams out of one long one */

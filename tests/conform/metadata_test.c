@@ -134,7 +134,7 @@ static void check_touch(struct roami_node *node, bool write, uint32_t count, con
 		 most = BYTES_MAX + node->protocol->page_size +
 			NODES * node->protocol->page_node_size;
 
-	if (is_default(node->protocol) || node->protocol->diff_logs)
+	if (is_default(node->protocol) || node->protocol->homes == ROAM_HOMES_TAKEN)
 		CU_ASSERT(most <= 64);
 	touch_all(node, write, count);
 	bytes = resident_bytes() - before - (pages_of(node)->twins.fresh - twins) * ROAMI_PAGE;

@@ -29,6 +29,7 @@ SOURCES = {
     'msg': ['src/msg/calls.c', 'src/msg/msg.c', 'src/base/region.c', *OS,
             'src/stats/stats.c'],
     'options': ['src/base/options.c'],
+    'packet': ['src/transport/packet.c', 'src/transport/packet_lane.c', 'src/transport/ear.c', *OS],
     'pmi1': ['src/launch/bind.c', 'src/launch/hub.c', 'src/launch/own.c', 'src/launch/pmi1.c',
              'src/launch/slurm.c', *OS],
     'seal': ['src/link/seal.c'],
@@ -43,7 +44,7 @@ def build(clang, name, work, optimization):
     target = os.path.join(work, name)
     files = [os.path.join(HERE, name + '.c')] + [os.path.join(ROOT, path) for path in SOURCES[name]]
     subprocess.run([clang, *FLAGS, optimization, f'-I{ROOT}/include', f'-I{ROOT}/src',
-                    f'-I{ROOT}/tools', *files, '-o', target, '-lpthread', '-lm', '-lsodium', '-llz4'], check=True)
+                    f'-I{ROOT}/src/transport', f'-I{ROOT}/tools', *files, '-o', target, '-lpthread', '-lm', '-lsodium', '-llz4'], check=True)
     return target
 
 

@@ -177,7 +177,9 @@ class Installed:
         os.symlink(self.source, f'{folder}/subprojects/roam')
         tool = glob.glob(f'{self.root}/**/bin/roam', recursive=True)[0]
         said = json.loads(self.run(tool, 'info', 'protocols', '--json'))
-        few = [said['default'], said['protocols'][-2]['name']]
+        beside = [each['name'] for each in said['protocols']
+                  if not {'one_heap', 'transactions'} & set(each['properties'])]
+        few = [said['default'], beside[-1]]
         call(['meson', 'setup', f'-Droam:protocols={",".join(few)}', f'{folder}/build', folder],
              env=os.environ)
         call(['ninja', '-C', f'{folder}/build', 'program'])

@@ -54,8 +54,8 @@ struct history_event *history_begin_mob(struct history *history, struct history 
 					struct history_event **second_p);
 
 /*
- * It has returned; `second`: of a mob, else NULL.  Of the values moved and observed those count
- * that were.
+ * The operation has returned; `second`: the observe of a mob, else NULL.  Only values that were
+ * moved or observed count.
  */
 void history_end(struct history_event *event, struct history_event *second, uint64_t now,
 		 const struct roam_ps_request *request, enum roam_err err, uint64_t moved,

@@ -1,4 +1,4 @@
-/* What struct roami_sleep has beside waits, of nodes whose threads never sleep. */
+/* The functions of struct roami_sleep other than waits, for nodes whose threads never sleep. */
 #ifndef TEST_NO_SLEEP_H
 #define TEST_NO_SLEEP_H
 

@@ -68,7 +68,7 @@ struct random_log {
 	uint32_t max;
 };
 
-/* Where the blocks are, as offsets; shared by all threads of a run. */
+/* The offsets of the blocks; shared by all threads of a run. */
 struct random_places {
 	_Atomic uint64_t at[RANDOM_BLOCKS_MAX];
 };
@@ -81,8 +81,8 @@ void random_logs_make(const struct random_program *program, struct random_log *l
 void random_logs_free(const struct random_program *program, struct random_log *logs);
 
 /*
- * What a program asks of its harness; `self` is the thread's.  Objects of synchronisation are
- * numbers from 0, per kind.
+ * The functions that a program needs of its harness; `self` is the thread's.  Synchronisation
+ * objects are numbered from 0, per kind.
  */
 struct random_ops {
 	void (*load)(void *self, uint64_t offset, void *out, size_t bytes);

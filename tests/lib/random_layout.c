@@ -87,7 +87,9 @@ uint32_t random_layout(struct random_program *program, struct rng *rng, unsigned
 	behind = last->offset + (last->bytes < 16 ? 16 : last->bytes);
 	layout_blocks(program, rng);
 	shared = program->object_count;
-	/* The counters: among the others, where there is room, else at the heap's start. */
+	/*
+	 * Places the counters: among the other objects if there is room, else at the heap's start.
+	 */
 	at = behind;
 	if (at / ROAM_PAGE_SIZE + 1 >= program->params.heap_pages || rng_one_in(rng, 2))
 		at = 0;

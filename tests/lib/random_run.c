@@ -231,7 +231,7 @@ static void run_rest(struct run *run, const struct random_op *op)
 	}
 }
 
-/* One wait for the condition; one of the first may be given up at a deadline. */
+/* Waits once for the condition; one of the first waits may end at a deadline. */
 static void run_wait(struct run *run, const struct random_op *op, unsigned turn)
 {
 	uint64_t draw = run_draw(run);
@@ -268,7 +268,7 @@ static void run_meet(struct run *run, const struct random_op *op)
 	run->log->events[run->log->count - 1].episode = op->instance;
 }
 
-/* What an allocated block holds must be zero: both ends, and some of what lies between. */
+/* Checks that an allocated block is zero: both ends, and some bytes between them. */
 static void run_zero(struct run *run, uint64_t offset, uint32_t bytes)
 {
 	uint64_t word;

@@ -222,3 +222,20 @@ bool seed_world(struct world *world, const struct world_config *config)
 	       world_error(world), text, seed_replay());
 	return false;
 }
+
+struct world *seed_pair(const struct world_config *config, void (*fn)(void *arg), void *arg)
+{
+	struct seed_thread threads[ROAMI_NODES_MAX];
+	struct world *world = world_open(config);
+
+	if (world == NULL)
+		exit(EXIT_FAILURE);
+	for (unsigned i = 0; i < config->nodes; i++) {
+		threads[i] = (struct seed_thread){world, i, arg};
+		world_spawn(world, i, fn, &threads[i]);
+	}
+	if (seed_world(world, config))
+		return world;
+	world_close(world);
+	return NULL;
+}

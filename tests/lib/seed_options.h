@@ -60,6 +60,19 @@ struct world_config;
 /* Runs the world to its end; prints what went wrong, of its seed, and how to repeat that. */
 bool seed_world(struct world *world, const struct world_config *config);
 
+/* The argument of a thread's function under seed_pair: world, node, and seed_pair's `arg`. */
+struct seed_thread {
+	struct world *world;
+	unsigned me;
+	void *arg;
+};
+
+/*
+ * Opens a world and runs `fn` on one thread of each node to the end.  The world, for its counts and
+ * world_close; NULL: it failed, as seed_world has printed.
+ */
+struct world *seed_pair(const struct world_config *config, void (*fn)(void *arg), void *arg);
+
 /* A `done` that says how many seeds failed, and no more. */
 bool seed_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg);
 

@@ -118,7 +118,10 @@ static unsigned world_threads(const struct world_config *config, unsigned node)
 	return config->teams ? 1 : config->threads[node];
 }
 
-/* In half of the worlds whose nodes have one thread each, all know that none registers. */
+/*
+ * In half of the worlds whose nodes have one thread each, all nodes know that no thread will
+ * register.
+ */
 static bool world_threads_fixed(const struct world_config *config)
 {
 	bool fixed = !config->teams && config->seed % 2 == 0;
@@ -249,7 +252,7 @@ struct world *world_open(const struct world_config *config)
 		return NULL;
 	world_memory_open();
 	world->config = *config;
-	if (config->protocol->one_heap) /* which no other host has */
+	if (roami_homes_everywhere(config->protocol)) /* which no other host has */
 		world->config.hosts = 1;
 	world->rng.state = config->seed * 0x9e3779b97f4a7c15u + 77;
 	world->now = world->began = config->begin ? world_begin_now(config->seed) : 1000;

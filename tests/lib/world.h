@@ -41,6 +41,7 @@ struct world_config {
 	unsigned placement; /* enum roam_place of the heap; ROAM_PLACE_NODE: random nodes */
 	uint32_t prefetch;
 	uint32_t cache_pages;
+	uint32_t tx_fair;
 	unsigned ivy; /* enum roami_option_ivy */
 	uint32_t mirage_delta;
 	uint64_t lrc_memory;
@@ -105,6 +106,13 @@ void world_lossy(struct world_config *config);
 /* Each node has as many threads as node 0, two at least, as under ROAM_THREADS. */
 void world_teams(struct world_config *config);
 
+/*
+ * world_draw for two nodes of one thread each (more if config->nodes is set afterwards).  Node 0
+ * has no bytes at the start, copies have no limit, and a page's home is the node that touches it
+ * first.
+ */
+void world_pair(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol);
+
 /* Another number of nodes, with the threads the seed drew for them. */
 void world_nodes(struct world_config *config, unsigned nodes);
 
@@ -114,7 +122,6 @@ void world_options(const struct world_config *config, struct roami_options *opti
 /* The layout of the heap as the configuration has it. */
 void world_layout(const struct world_config *config, struct roami_layout *layout);
 
-/* Whose memory node `me` reaches by loads and stores. */
 /* Where a page is placed; ROAM_NOBODY: it is not. */
 unsigned world_home(const struct world_config *config, struct rng *rng, uint32_t page,
 		    size_t pages);
@@ -122,6 +129,7 @@ unsigned world_home(const struct world_config *config, struct rng *rng, uint32_t
 /* Whether two nodes are on one host. */
 bool world_together(const struct world_config *config, unsigned me, unsigned peer);
 
+/* The nodes whose memory node `me` reaches by loads and stores, a bit each. */
 uint64_t world_near(const struct world_config *config, unsigned me);
 
 /* One line: what the seed drew. */
@@ -157,7 +165,7 @@ uint64_t world_elapsed(const struct world *world);
 uint64_t world_steps(const struct world *world);
 struct rng *world_rng(struct world *world);
 
-/* What the heap held at the start: layout.heap_bytes bytes. */
+/* The heap's contents at the start: layout.heap_bytes bytes. */
 const uint8_t *world_initial(const struct world *world);
 
 /* ---- for application threads */
@@ -169,7 +177,7 @@ void world_store(struct roami_node *node, uint64_t offset, const void *in, size_
 /* Copies four bytes by one instruction, which needs both pages at a time. */
 void world_move(struct roami_node *node, uint64_t to, uint64_t from);
 
-/* What the fiber is doing, shown when nothing goes on; `what` must last. */
+/* Says what the fiber is doing, for the report of a hang; `what` must last. */
 void world_doing(struct world *world, const char *what, uint64_t number);
 
 /* Sleeps on virtual time. */

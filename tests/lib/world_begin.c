@@ -27,7 +27,7 @@ static uint64_t begin_below(struct rng *rng, uint64_t boundary)
 	return boundary - rng_range(rng, 1, 24);
 }
 
-/* Of what was released before the world began all nodes know. */
+/* All nodes know all that was released before the world began. */
 static void begin_clocks(struct roami_node *const *nodes, unsigned count, struct rng *rng)
 {
 	uint64_t told = begin_below(rng, BITS_32);

@@ -74,7 +74,7 @@ unsigned world_protocols(void)
 /* Whether it can be beside another one. */
 static bool world_joins(const struct roam_protocol *protocol)
 {
-	return !protocol->one_heap && protocol->transactions == NULL;
+	return !roami_homes_everywhere(protocol) && protocol->transactions == NULL;
 }
 
 unsigned world_others(void)
@@ -151,6 +151,17 @@ void world_teams(struct world_config *config)
 		config->threads[i] = threads;
 }
 
+void world_pair(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol)
+{
+	world_draw(config, seed, protocol);
+	config->nodes = 2;
+	for (unsigned i = 0; i < ROAMI_NODES_MAX; i++)
+		config->threads[i] = 1;
+	config->creator_pages = 0;
+	config->cache_pages = 0;
+	config->placement = ROAM_PLACE_FIRST_TOUCH;
+}
+
 void world_nodes(struct world_config *config, unsigned nodes)
 {
 	for (unsigned i = config->nodes; i < nodes; i++)
@@ -164,6 +175,7 @@ void world_options(const struct world_config *config, struct roami_options *opti
 	options->threads = config->teams ? config->threads[0] : 1;
 	options->prefetch = config->prefetch;
 	options->cache_pages = config->cache_pages;
+	options->tx_fair = config->tx_fair;
 	options->hot = config->hot;
 	options->barrier_tree = config->tree;
 	options->ivy = config->ivy;

@@ -8,10 +8,10 @@
 #ifndef ROAM_TESTS_WORLD_MEMORY_H
 #define ROAM_TESTS_WORLD_MEMORY_H
 
-/* One world at a time.  What other threads map is the kernel's. */
+/* One world at a time.  Memory that other threads map comes from the kernel. */
 void world_memory_open(void);
 
-/* What was mapped since it was opened is not used any more. */
+/* Memory mapped since world_memory_open is not used any more. */
 void world_memory_close(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a world consists of, for the files that make it up. */
+/* The state of a world, for the files that implement it. */
 #ifndef ROAM_TESTS_WORLD_STATE_H
 #define ROAM_TESTS_WORLD_STATE_H
 

@@ -269,25 +269,26 @@ static bool is_lazy(const struct roam_protocol *protocol)
 /* A home has what was released, and stays while others read there. */
 static bool is_lazy_at_homes(const struct roam_protocol *protocol)
 {
-	return is_lazy(protocol) && !protocol->keeps_twins && !protocol->homes_follow;
+	return is_lazy(protocol) && !protocol->keeps_twins &&
+	       protocol->homes != ROAM_HOMES_FOLLOWING;
 }
 
 static bool is_followed(const struct roam_protocol *protocol)
 {
-	return protocol->homes_follow;
+	return protocol->homes == ROAM_HOMES_FOLLOWING;
 }
 
 /* The writer has a copy, and no read brings it the page itself. */
 static bool stays_behind(const struct roam_protocol *protocol)
 {
-	return protocol->writes == ROAM_WRITES_DIFF && !protocol->homes_follow &&
-	       !protocol->one_heap;
+	return protocol->writes == ROAM_WRITES_DIFF && protocol->homes != ROAM_HOMES_FOLLOWING &&
+	       protocol->homes != ROAM_HOMES_EVERYWHERE;
 }
 
 /* There is nothing that could stay behind. */
 static bool has_one_heap(const struct roam_protocol *protocol)
 {
-	return protocol->one_heap;
+	return protocol->homes == ROAM_HOMES_EVERYWHERE;
 }
 
 /*

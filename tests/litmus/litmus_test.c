@@ -416,7 +416,7 @@ static void lazy_expect(struct run *run, const char *what, uint64_t got, uint64_
 static bool lazy_eager(const struct roam_protocol *protocol)
 {
 	return protocol->writes == ROAM_WRITES_DIFF && protocol->acquire == NULL &&
-	       !protocol->one_heap;
+	       !roami_homes_everywhere(protocol);
 }
 
 /*
@@ -430,7 +430,7 @@ static void lazy_sections(struct run *run, struct roami_node *node, uint64_t got
 {
 	static const char what[] = "20 sections that no other node enters";
 	const struct roam_protocol *protocol = node->protocol;
-	bool apart = !home_of(node)->records || protocol->homes == ROAM_HOMES_MOVING;
+	bool apart = !home_of(node)->records || roami_homes_move(protocol);
 
 	if (!lazy_eager(protocol))
 		lazy_expect(run, what, got, protocol->keeps_twins ? 2 : apart ? 2 * 20 + 2 : 0);
@@ -487,7 +487,7 @@ static void lazy_reader(void *arg)
 	run_check(run, roami_lock(node, run->locks[0]));
 	/* Request, forward, notices, grant. */
 	lazy_expect(run, "a lock that another node held last", lazy_messages(run) - before,
-		    node->protocol->homes == ROAM_HOMES_MOVING ? 6 : 4);
+		    roami_homes_move(node->protocol) ? 6 : 4);
 	world_load(node, run->offsets[X], &value, 1);
 	if (value != 20)
 		world_fail(run->world, "read %u after the lock, not 20", value);

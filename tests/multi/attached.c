@@ -351,7 +351,7 @@ static void loop(const char *op)
 	}
 }
 
-/* What was acknowledged `done` times is there; it may have been done once more. */
+/* Checks an operation that was acknowledged `done` times: it may have been done once more. */
 static void loop_check(const char *op, uint64_t done)
 {
 	struct roam_ps_element *element = enter(op, "u64", NULL);

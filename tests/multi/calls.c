@@ -115,7 +115,7 @@ static bool asleep(int tid)
 	return state == 'S';
 }
 
-/* Until the thread has gone into the call and sleeps there, which faults on the way do briefly. */
+/* Waits until the thread sleeps in the call; faults on the way make it sleep, too, but briefly. */
 static void await_asleep(void)
 {
 	unsigned turns = 0;

@@ -13,7 +13,7 @@
 static unsigned nodes;
 static char lock;
 
-/* Where this process, and no other one of the job, has stored before it knew its number. */
+/* A page where this process, and no other one of the job, has stored before it knew its number. */
 static unsigned slot(pid_t pid)
 {
 	return (unsigned)pid * 4099u % SLOTS;

@@ -69,6 +69,14 @@ def info(what):
     return dict(re.findall(r'^  ([\w-]+) +(.*)$', out, re.MULTILINE))
 
 
+def transports():
+    """The transports that are taken without being named."""
+    out = subprocess.run([program('roam'), 'info', 'transports', '--json'], check=True, text=True,
+                         stdout=subprocess.PIPE).stdout
+    return [each['name'] for each in json.loads(out)['transports']
+            if 'named' not in each['capabilities']]
+
+
 @functools.cache
 def declared():
     """What `roam info protocols --json` says."""

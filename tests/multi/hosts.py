@@ -22,12 +22,13 @@ import time
 import kernels_cover
 from creating import all_read, created, early, either, fed, not_again, one_pi
 from harness import Wrong, expect, expect_end, main, program, run
-from run import KINDS, MODELS, ONE_HEAP, SCOPED, delta, regions
+from run import APART, KINDS, MODELS, ONE_HEAP, SCOPED, delta, regions
 from run import PROTOCOLS as ALL
 
 HOSTS = 'abc'
 PROTOCOLS = [name for name in ALL if name not in ONE_HEAP]
 ORDERED = [name for name in PROTOCOLS if name not in SCOPED]
+BESIDE = [name for name in ORDERED if name not in APART]
 PREFIX = f'roam-{os.getpid()}-'
 SIGNALLED = 128
 LOST_MAX = 8.0   # seconds: a host that is cut off is noticed
@@ -479,7 +480,7 @@ def run_cases():
     for start in ('once', 'run'):
         for protocol in ORDERED:
             yield (f'regions of all beside {protocol}, {start}', spread_regions, start, protocol,
-                   ORDERED)
+                   [protocol] if protocol in APART else BESIDE)
     yield ('idle', well, launched(4, 'ab', program('idle'), 4), 'node 3: ')
     yield ('locks', well, launched(3, 'abc', program('locks'), 'run', 3, 2000),
            '2000 locks right')
@@ -490,7 +491,7 @@ def random_cases():
     lossy = {'ROAM_FAULTY': 'drop=5%,reorder=2%,repeat=1%,delay=1%:2ms,seed='}
     for seed in range(1, 7):
         for at, protocol in enumerate(PROTOCOLS):
-            other = ORDERED[(at + seed) % len(ORDERED)]
+            other = protocol if protocol in APART else BESIDE[(at + seed) % len(BESIDE)]
             scoped = protocol not in ORDERED
             env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': ('uffd', 'sigsegv')[seed % 2]}
             if seed % 4 == 0:
@@ -847,7 +848,7 @@ def refusal_cases():
            '^roam: ROAM_MTU=100: must be 0, or at least 576$', {'ROAM_MTU': '100'})
     yield ('a network with a small MTU', narrow)
     yield ('a transport of one host', wrong, launched(2, 'ab', program('hello')), 2,
-           '^roam: run: ROAM_TRANSPORT=shm: it does not reach other hosts; udp does$',
+           '^roam: run: ROAM_TRANSPORT=shm: it does not reach other hosts; udp or packet does$',
            {'ROAM_TRANSPORT': 'shm'})
 
 

@@ -2,7 +2,8 @@
  * Shows that ROAM_CHECK=race reports a race and nothing else.
  * race HOW [PROTOCOL]; two nodes add to one word, under that protocol. HOW locked: under a lock;
  * racing: without; neighbours: to words of their own in one page; stripes: to every other word of
- * many pages, so that the home looks at what it wrote while the other node's diff arrives.
+ * many pages, so that the home looks at what it wrote while the other node's diff arrives; few: the
+ * same in less rounds.
  */
 #include "multi.h"
 
@@ -10,6 +11,7 @@
 
 #define ROUNDS 20u
 #define STRIPES_ROUNDS 1500u
+#define FEW_ROUNDS 100u
 #define WORDS 32768u
 
 static uint64_t *words, lock;
@@ -28,9 +30,9 @@ static void add(unsigned at, unsigned count)
 	}
 }
 
-static void stripes(void)
+static void stripes(unsigned rounds)
 {
-	for (unsigned round = 0; round < STRIPES_ROUNDS; round++) {
+	for (unsigned round = 0; round < rounds; round++) {
 		for (unsigned i = roam_node(); i < WORDS; i += 2)
 			words[i] = round * WORDS + i;
 		must(roam_barrier_all());
@@ -42,8 +44,8 @@ static void node_main(void)
 	if (roam_node() == 0) /* the page has a home before the race */
 		words[100] = 1;
 	must(roam_barrier_all());
-	if (strcmp(how, "stripes") == 0) {
-		stripes();
+	if (strcmp(how, "stripes") == 0 || strcmp(how, "few") == 0) {
+		stripes(strcmp(how, "few") == 0 ? FEW_ROUNDS : STRIPES_ROUNDS);
 		return;
 	}
 	add(strcmp(how, "neighbours") == 0 ? roam_node() : 7, ROUNDS);

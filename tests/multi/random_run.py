@@ -5,7 +5,8 @@ usage: random_run.py [--seeds FIRST..LAST] [--seconds MOST] [--protocol NAME] [-
                      [--way NAME] [--loss]
 
 A way is shm, by loads and stores or by messages as the seed draws (or one of them: onesided,
-messages), another transport of the build, or that one with ROAM_FAULTY: NAME+faulty.
+messages), another transport of the build, or that one with ROAM_FAULTY: NAME+faulty.  Transports that
+must be named (`roam info transports`) are tried only if --way names them, too.
 
 With --loss every program runs twice over udp, without and with loss, repeats and reordering: all
 must be right, and the second runs, taken together, may take LOSS_MAX times as long as the first.
@@ -36,7 +37,7 @@ UDP_WAYS = harness.udp_ways()
 
 def ways():
     """How nodes reach each other's memory."""
-    return ['shm'] + [name + end for name in harness.info('transports') if name != 'shm'
+    return ['shm'] + [name + end for name in harness.transports() if name != 'shm'
                       for end in ('', '+faulty')]
 
 

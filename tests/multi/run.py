@@ -437,7 +437,7 @@ def races(protocol):
          r'multi_race\+0x[0-9a-f]+', '^roam: race: 1 found')
     race('locked', NO_RACE)
     race('neighbours', NO_RACE)
-    race('stripes', NO_RACE)
+    race('stripes' if protocol == DEFAULT else 'few', NO_RACE)
 
 
 def races_named(protocol):

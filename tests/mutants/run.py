@@ -50,7 +50,8 @@ SILENCE = [["deadline_test"]]
 PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_test"], ["past_replay_test"],
         ["past_hosted_test"]]
 # ... of what is asked of peers by message, in worlds of several hosts, ...
-FAR = [["far_test"], ["provisional_test"], ["packed_test"], ["sim_test"], ["share_test"], ["taken_test"], ["update_test"], ["rows_test"]]
+FAR = [["far_test"], ["blocks_test"], ["provisional_test"], ["packed_test"], ["sim_test"], ["share_test"], ["taken_test"], ["update_test"], ["rows_test"],
+       ["ahead_test"]]
 # ... and of those whose name says so.
 NAMED = {"far_": FAR, "tx_": [["tx_test"]], "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
          "team_": [["sim_test", "--teams"]], "litmus_": [["litmus_test"]], "past_": PAST}

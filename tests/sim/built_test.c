@@ -159,6 +159,13 @@ static enum roam_err built_cond_wait(const void *cond, const void *lock)
 	return ROAM_OK;
 }
 
+/* A writer that has the lock again, but not what it waited for: from now on it does not wait. */
+static void gives_up(struct truth *truth)
+{
+	truth->left++;
+	truth->waiting--;
+}
+
 static enum roam_err built_cond_wait_until(const void *cond, const void *lock, uint64_t until_us)
 {
 	enum roam_err err;
@@ -169,7 +176,7 @@ static enum roam_err built_cond_wait_until(const void *cond, const void *lock, u
 	if (err != ROAM_ETIMEDOUT)
 		built_must(err);
 	else if (cond == &actor_of(lock)->mirrors[which_of(lock)].is.rw.writers)
-		built.truths[which_of(lock)].left++;
+		gives_up(&built.truths[which_of(lock)]);
 	mirror_fill(lock);
 	return err;
 }

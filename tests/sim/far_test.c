@@ -310,7 +310,7 @@ static bool far_one(const struct seed_options *options, const struct roam_protoc
 	world_nodes(&config, 2 + (unsigned)(seed % 4));
 	for (unsigned i = 0; i < config.nodes; i++)
 		config.threads[i] = 1 + (unsigned)(seed / 4 + i) % 2;
-	config.hosts = protocol->one_heap ? 1 : 1 + (unsigned)(seed / 2) % 3;
+	config.hosts = roami_homes_everywhere(protocol) ? 1 : 1 + (unsigned)(seed / 2) % 3;
 	config.onesided = seed % 3 != 0;
 	config.heap_pages = config.nodes * PLACED + PARTS * PART;
 	config.creator_pages = 0;

@@ -198,7 +198,7 @@ static void racy_print(const struct racy *racy)
 
 static bool racy_ordered(const struct roam_protocol *protocol)
 {
-	return protocol->model == ROAM_MODEL_SC || protocol->one_heap;
+	return protocol->model == ROAM_MODEL_SC || roami_homes_everywhere(protocol);
 }
 
 static void racy_count(struct totals *totals, const struct racy *racy)

@@ -14,12 +14,6 @@
 
 #define PAGES  24u
 #define ROUNDS 8u
-#define NODES  2u
-
-struct taken_thread {
-	struct world *world;
-	unsigned me;
-};
 
 /* In turn, and then always the first. */
 static unsigned taken_writer(uint32_t round)
@@ -27,7 +21,7 @@ static unsigned taken_writer(uint32_t round)
 	return round == 1;
 }
 
-static void taken_write(const struct taken_thread *thread, struct roami_node *node, uint32_t round)
+static void taken_write(const struct seed_thread *thread, struct roami_node *node, uint32_t round)
 {
 	for (uint32_t page = 0; page < PAGES; page++) {
 		uint32_t value;
@@ -42,7 +36,7 @@ static void taken_write(const struct taken_thread *thread, struct roami_node *no
 
 static void taken_main(void *arg)
 {
-	const struct taken_thread *thread = arg;
+	const struct seed_thread *thread = arg;
 	struct roami_node *node = world_node(thread->world, thread->me);
 
 	for (uint32_t round = 0; round < ROUNDS; round++) {
@@ -61,37 +55,21 @@ static bool taken_about(const struct roam_protocol *protocol)
 static bool taken_one(const struct seed_options *options, const struct roam_protocol *protocol,
 		      uint64_t seed, void *arg)
 {
-	struct taken_thread threads[NODES];
 	struct world_config config;
 	struct world *world;
 	uint64_t diffs;
-	bool good;
 
 	(void)options;
 	(void)arg;
-	world_draw(&config, seed, protocol);
-	config.nodes = NODES;
-	for (unsigned i = 0; i < NODES; i++)
-		config.threads[i] = 1;
-	config.creator_pages = 0;
-	config.cache_pages = 0;
-	config.placement = ROAM_PLACE_FIRST_TOUCH;
+	world_pair(&config, seed, protocol);
 	config.heap_pages = 2 * PAGES;
-	world = world_open(&config);
+	world = seed_pair(&config, taken_main, NULL);
 	if (world == NULL)
-		exit(EXIT_FAILURE);
-	for (unsigned i = 0; i < NODES; i++) {
-		threads[i] = (struct taken_thread){world, i};
-		world_spawn(world, i, taken_main, &threads[i]);
-	}
-	good = world_run(world);
+		return false;
 	diffs = world_count(world, ROAMI_STAT_diffs);
-	if (!good)
-		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed, world_error(world),
-		       seed_replay());
 	world_close(world);
-	if (!good || diffs == 0)
-		return good;
+	if (diffs == 0)
+		return true;
 	printf("FAILED seed %lu: %lu diffs of pages that one node writes\n  %s\n",
 	       (unsigned long)seed, (unsigned long)diffs, seed_replay());
 	return false;

@@ -9,7 +9,9 @@
  * always written together are equal, and the accounts of a bank add up (opacity).  A baton goes
  * around by roam_tx_retry and an alternative, whose counts are checked.  In some seeds transactions
  * are doomed for no reason at any step of the core; each attempt finds that the one before has left
- * nothing behind.  With --teams nodes have several threads, and refuse.  Options: seed_options.h.
+ * nothing behind.  In others there are transactions alone, and none loses more often in a row than
+ * ROAM_TX_FAIR says.  With --teams nodes have several threads, and refuse.  Options:
+ * seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +42,7 @@ struct tx_test {
 	struct world *world;
 	struct tx_graph graph;
 	uint32_t rounds;
+	uint32_t fair;    /* no one loses more often in a row: only transactions run; 0: all does */
 	uint64_t counted; /* sections of the lock */
 };
 
@@ -107,7 +110,8 @@ static void attempt_clean(struct tx_thread *thread)
 	}
 	if (atomic_load(&pages_of(node)->dirty_count) != 0)
 		left = "a list";
-	if (tx_of(node)->held != 0 || tx_of(node)->token.busy || tx_of(node)->token.wanted)
+	if (tx_of(node)->held != 0 || tx_of(node)->token.busy != tx_of(node)->ahead ||
+	    tx_of(node)->token.wanted)
 		left = "a count";
 	if (left != NULL)
 		world_fail(thread->test->world, "node %u: an attempt has left %s behind", node->me,
@@ -258,11 +262,15 @@ static void must(struct tx_thread *thread, enum roam_err err)
 static void run(struct tx_thread *thread, roami_tx_fn *fn, roami_tx_fn *otherwise)
 {
 	struct roami_tx_run run = {.fn = fn, .otherwise = otherwise, .arg = thread};
+	uint32_t before = thread->attempts, fair = thread->test->fair;
 
 	world_doing(thread->test->world, "transaction", thread->attempts);
 	thread->log.begin = world_now(thread->test->world);
 	must(thread, roami_tx_run(thread->node, &run));
 	thread->log.end = world_now(thread->test->world);
+	if (fair != 0 && thread->attempts - before > fair + 1)
+		world_fail(thread->test->world, "node %u lost %u times in a row; %u is the limit",
+			   thread->node->me, thread->attempts - before - 1, fair);
 	if (fn == attempt_random)
 		tx_graph_add(&thread->test->graph, &thread->log);
 }
@@ -335,7 +343,7 @@ static void baton(struct tx_thread *thread)
 
 static void turn(struct tx_thread *thread)
 {
-	switch (rng_below(&thread->rng, 9)) {
+	switch (rng_below(&thread->rng, thread->test->fair != 0 ? 6 : 9)) {
 	case 0:
 	case 1:
 	case 2:
@@ -370,7 +378,7 @@ static void ends(struct tx_thread *thread)
 	if (load(thread, COUNT_AT) != test->counted)
 		world_fail(test->world, "node %u: %lu sections of %lu", thread->node->me,
 			   (unsigned long)load(thread, COUNT_AT), (unsigned long)test->counted);
-	if (load(thread, BATON_AT) != (uint64_t)BATONS * roami_count(thread->node))
+	if (load(thread, BATON_AT) != (uint64_t)thread->passed * roami_count(thread->node))
 		world_fail(test->world, "the baton was passed on %lu times",
 			   (unsigned long)load(thread, BATON_AT));
 	if (load(thread, BEGUN_AT + 64 * thread->node->me) != thread->alternatives)
@@ -384,13 +392,14 @@ static void ends(struct tx_thread *thread)
 static void tx_main(void *arg)
 {
 	struct tx_thread *thread = arg;
+	uint32_t batons = thread->test->fair != 0 ? 0 : BATONS;
 
 	for (uint32_t i = 0; i < thread->test->rounds; i++) {
 		turn(thread);
-		if (i % (thread->test->rounds / BATONS) == 0 && thread->passed < BATONS)
+		if (i % (thread->test->rounds / BATONS) == 0 && thread->passed < batons)
 			baton(thread);
 	}
-	while (thread->passed < BATONS)
+	while (thread->passed < batons)
 		baton(thread);
 	ends(thread);
 }
@@ -448,6 +457,7 @@ static void tx_config(struct world_config *config, const struct seed_options *op
 	doom_steps = seed;
 	doom_every = seed % 3 == 0 ? 20 + seed % 200 : 0;
 	dooms_left = 200;
+	config->tx_fair = (uint32_t)(seed % 5);
 }
 
 static bool tx_checked(struct tx_test *test, const struct world_config *config)
@@ -474,6 +484,7 @@ static bool tx_one(const struct seed_options *options, const struct roam_protoco
 
 	tx_config(&config, options, protocol, seed);
 	test.rounds = options->operations != 0 ? options->operations : 24;
+	test.fair = seed % 4 == 1 && doom_every == 0 ? config.tx_fair : 0;
 	test.world = world_open(&config);
 	if (test.world == NULL)
 		exit(EXIT_FAILURE);

@@ -23,7 +23,6 @@
 #define DIFF_LOG 65536u
 
 struct update {
-	struct world *world;
 	unsigned reads; /* rounds that the consumer reads in */
 	uint64_t messages;
 	uint64_t fetches;
@@ -31,17 +30,13 @@ struct update {
 	bool good;
 };
 
-struct update_thread {
-	struct update *update;
-	unsigned me;
-};
-
 enum { PRODUCER, CONSUMER, IDLER };
 
 static void update_main(void *arg)
 {
-	const struct update_thread *thread = arg;
-	struct world *world = thread->update->world;
+	const struct seed_thread *thread = arg;
+	const struct update *update = thread->arg;
+	struct world *world = thread->world;
 	struct roami_node *node = world_node(world, thread->me);
 
 	for (uint32_t round = 1; round <= ROUNDS; round++) {
@@ -51,7 +46,7 @@ static void update_main(void *arg)
 			world_store(node, 0, &value, sizeof(value));
 		if (roami_barrier(node, ROAM_PAGE_SIZE, 0) != ROAM_OK)
 			world_fail(world, "no barrier");
-		if ((thread->me == CONSUMER && round <= thread->update->reads) ||
+		if ((thread->me == CONSUMER && round <= update->reads) ||
 		    (thread->me == IDLER && round == 1))
 			world_load(node, 0, &value, sizeof(value));
 		if (value != round)
@@ -65,38 +60,26 @@ static struct update update_run(const struct roam_protocol *protocol, uint64_t s
 				unsigned reads)
 {
 	struct update update = {.reads = reads};
-	struct update_thread threads[NODES];
 	struct world_config config;
+	struct world *world;
 
-	world_draw(&config, seed, protocol);
+	world_pair(&config, seed, protocol);
 	config.nodes = NODES;
-	for (unsigned i = 0; i < NODES; i++)
-		config.threads[i] = 1;
-	config.creator_pages = 0;
-	config.cache_pages = 0;
-	config.placement = ROAM_PLACE_FIRST_TOUCH;
 	config.tree = false;
 	config.erc = mode;
-	if (protocol->diff_logs) { /* diffs are left where memory is shared */
+	if (protocol->homes == ROAM_HOMES_TAKEN) { /* diffs are left where memory is shared */
 		config.onesided = true;
 		config.hosts = 1;
 		config.diff_log_bytes = DIFF_LOG;
 	}
-	update.world = world_open(&config);
-	if (update.world == NULL)
-		exit(EXIT_FAILURE);
-	for (unsigned i = 0; i < NODES; i++) {
-		threads[i] = (struct update_thread){&update, i};
-		world_spawn(update.world, i, update_main, &threads[i]);
-	}
-	update.good = world_run(update.world);
-	if (!update.good)
-		printf("FAILED seed %lu: %s\n  %s\n", (unsigned long)seed,
-		       world_error(update.world), seed_replay());
-	update.messages = world_count(update.world, ROAMI_STAT_messages_sent);
-	update.fetches = world_count(update.world, ROAMI_STAT_fetches);
-	update.diffs = world_count(update.world, ROAMI_STAT_diffs);
-	world_close(update.world);
+	world = seed_pair(&config, update_main, &update);
+	update.good = world != NULL;
+	if (world == NULL)
+		return update;
+	update.messages = world_count(world, ROAMI_STAT_messages_sent);
+	update.fetches = world_count(world, ROAMI_STAT_fetches);
+	update.diffs = world_count(world, ROAMI_STAT_diffs);
+	world_close(world);
 	return update;
 }
 
@@ -139,9 +122,9 @@ static bool update_eager(const struct roam_protocol *protocol, uint64_t seed)
 /* Eager: a node that acquires has been told all by then. */
 static bool update_about(const struct roam_protocol *protocol)
 {
-	return protocol->diff_logs ||
+	return protocol->homes == ROAM_HOMES_TAKEN ||
 	       (protocol->writes == ROAM_WRITES_DIFF && protocol->acquire == NULL &&
-		!protocol->one_heap);
+		!roami_homes_everywhere(protocol));
 }
 
 static bool update_one(const struct seed_options *options, const struct roam_protocol *protocol,
@@ -149,7 +132,7 @@ static bool update_one(const struct seed_options *options, const struct roam_pro
 {
 	(void)options;
 	(void)arg;
-	return protocol->diff_logs ? update_diff_logs(protocol, seed)
+	return protocol->homes == ROAM_HOMES_TAKEN ? update_diff_logs(protocol, seed)
 				   : update_eager(protocol, seed);
 }
 

@@ -55,13 +55,15 @@ def test_protocols():
 
 
 def test_transports():
-    """For scripts it says of transports what it says for people; each works here."""
+    """For scripts it says of transports what it says for people; each works here, or it says why not."""
     said = json.loads(run(ROAM, 'info', 'transports', '--json').stdout)['transports']
-    shown = dict(re.findall(r'^  (\S+) +(works: .*)$', run(ROAM, 'info', 'transports').stdout, re.M))
+    shown = dict(re.findall(r'^  (\S+) +((?:works|missing): .*)$', run(ROAM, 'info', 'transports').stdout, re.M))
     assert [each['name'] for each in said] == list(shown) and len(said) > 1, (said, shown)
     for each in said:
         assert ('hosts' in each['capabilities']) == ('between hosts' in shown[each['name']]), shown
-        assert each['works'] and each['cost_ns'] > 0 and each['message_max'] > 0, each
+        assert shown[each['name']].startswith('works' if each['works'] else f'missing: {each["why"]}'), shown
+        assert each['works'] or 'named' in each['capabilities'] and each['why'], each
+        assert each['cost_ns'] > 0 and each['message_max'] > 0, each
 
 
 def test_benchmarks():

@@ -59,12 +59,13 @@ static int sockets_make(struct sockaddr_un *address, socklen_t *length)
 	return fd;
 }
 
-static bool sockets_probe(char *why, size_t why_bytes)
+static bool sockets_probe(const struct roam_transport_value *options, char *why, size_t why_bytes)
 {
 	struct sockaddr_un address;
 	socklen_t length = sizeof(address);
 	int fd = sockets_make(&address, &length);
 
+	(void)options;
 	if (fd < 0)
 		snprintf(why, why_bytes, "a socket of AF_UNIX: %s", strerror(errno));
 	else

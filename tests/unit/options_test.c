@@ -226,11 +226,14 @@ static void test_unknown(void)
  * What a transport declares is an option like all others: it is in the list, refused with what is
  * allowed, suggested, and comes to its transport; to one that is not in the list come the defaults.
  */
+#define LONG "a text that is longer than forty-seven characters can be"
+
 static void test_transports(void)
 {
 	static const struct roam_transport_option mine[] = {
 		ROAM_TRANSPORT_OPTION("ROAM_MINE", "b", "a|b", "a word, of no use"),
 		ROAM_TRANSPORT_OPTION("ROAM_MINE_SIZE", "7", "1..9", "a number, of no use"),
+		ROAM_TRANSPORT_OPTION("ROAM_MINE_TEXT", "here", "", "a text, of no use"),
 		{.variable = NULL}};
 	const struct roam_transport unlisted = {.name = "mine", .options = mine};
 	struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX];
@@ -249,13 +252,21 @@ static void test_transports(void)
 			CU_ASSERT_EQUAL(strncasecmp(own[at].variable + 5, roami_transports[i]->name,
 						    strlen(roami_transports[i]->name)),
 					0);
-			snprintf(text, sizeof(text), "%s=?", own[at].variable);
+			snprintf(text, sizeof(text), "%s=%s", own[at].variable,
+				 own[at].allowed[0] != '\0' ? "?" : LONG);
 			CU_ASSERT_EQUAL(read_env(&options, text, NULL, NULL), ROAM_EINVAL);
 			CU_ASSERT_EQUAL(strncmp(said, "roam: ", 6), 0);
+			text[strcspn(text, "=") + 2] = '\0';
 			CU_ASSERT_PTR_NOT_NULL(strstr(said, text));
 			snprintf(text, sizeof(text), "%sX=1", own[at].variable);
 			read_env(&options, text, NULL, NULL);
 			CU_ASSERT_PTR_NOT_NULL(strstr(said, "did you mean ROAM_"));
+			if (own[at].allowed[0] == '\0') {
+				snprintf(text, sizeof(text), "%s=some", own[at].variable);
+				CU_ASSERT_EQUAL(read_env(&options, text, NULL, NULL), ROAM_OK);
+				roami_options_of(&options, roami_transports[i], values);
+				CU_ASSERT_STRING_EQUAL(values[at].text, "some");
+			}
 			if (bar == NULL)
 				continue;
 			snprintf(text, sizeof(text), "%s=%s", own[at].variable, bar + 1);
@@ -269,6 +280,7 @@ static void test_transports(void)
 	roami_options_of(&options, &unlisted, values);
 	CU_ASSERT_EQUAL(values[0].word, 1);
 	CU_ASSERT_EQUAL(values[1].number, 7);
+	CU_ASSERT_STRING_EQUAL(values[2].text, "here");
 	CU_ASSERT(!roami_option_near("ROAM_MINE", &near) ||
 		  strcmp(near.variable, "ROAM_MINE") != 0);
 }

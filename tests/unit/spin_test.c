@@ -13,7 +13,8 @@
 
 #define HELD_NS 400000000u
 #define RAN_MAX_NS 60000000u
-#define LATE_MAX_NS 100000000u /* on a busy machine; a spin sleeps for 2 ms at most */
+#define LATE_MAX_NS 20000000u /* a spin sleeps for 2 ms at most */
+#define TRIES 8                /* on a busy machine the first ones may be late, never all */
 
 /* What one process does that spins until another one lets go: its processor time, in ns. */
 static uint64_t spin_ran(bool fits, uint64_t *late_p)
@@ -49,10 +50,14 @@ static uint64_t spin_ran(bool fits, uint64_t *late_p)
 static void test_sleeps(void)
 {
 	for (int fits = 0; fits < 2; fits++) {
-		uint64_t late;
+		uint64_t late, least = UINT64_MAX;
 
-		CU_ASSERT(spin_ran(fits != 0, &late) < RAN_MAX_NS);
-		CU_ASSERT(late < LATE_MAX_NS);
+		for (int try = 0; try < TRIES && least >= LATE_MAX_NS; try++) {
+			CU_ASSERT(spin_ran(fits != 0, &late) < RAN_MAX_NS);
+			if (late < least)
+				least = late;
+		}
+		CU_ASSERT(least < LATE_MAX_NS);
 	}
 }
 

@@ -93,7 +93,7 @@ static void test_cheapest(void)
 	CU_ASSERT_PTR_NULL(roami_transport_for(among + 2, ROAMI_WHERE_HERE));
 }
 
-/* A name allows that one alone; auto those that work. */
+/* A name allows that one alone; auto those that work and need not be named. */
 static void test_allowed(void)
 {
 	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1];
@@ -105,6 +105,8 @@ static void test_allowed(void)
 	}
 	roami_transports_allowed("auto", allowed);
 	CU_ASSERT_PTR_NOT_NULL(roami_transport_for(allowed, ROAMI_WHERE_MAPPED));
+	for (unsigned i = 0; allowed[i] != NULL; i++)
+		CU_ASSERT_EQUAL(allowed[i]->caps & ROAM_CAP_NAMED, 0);
 }
 
 /* The build's transports are sound, and their cards have room beside each other. */

@@ -18,8 +18,9 @@
 #define PATIENCE_MIN_MS 1000  /* and at least so long, even if the operation's time is up */
 #define MS              1000000u
 /*
- * So long a server has to tell an operation that its time is up, before the connection counts as
- * broken; and so long the operation waits for another one then, and can say what it did.
+ * The time that a server has to report that an operation's time is up, before the connection counts
+ * as broken; and the time that the operation then waits for another connection, to learn whether it
+ * was done.
  */
 #define SILENCE_NS (2000ull * MS)
 #define GRACE_NS   (1000ull * MS)
@@ -147,8 +148,8 @@ static bool ask_cancelled(const struct attach_ask *ask)
 }
 
 /*
- * Until when it waits: for the server to say that its time is up, or for another connection.
- * UINT64_MAX: as long as anybody does.
+ * The moment up to which an operation waits for the server's report, or for another connection.
+ * UINT64_MAX: as long as any operation does.
  */
 static uint64_t ask_end(const struct roam_ps_server *server, const struct attach_ask *ask)
 {
@@ -215,7 +216,7 @@ static void attach_nap(struct roam_ps_server *server, uint64_t end)
 	pthread_mutex_lock(&server->lock);
 }
 
-/* What an attempt has led to. */
+/* Notes the result of an attempt to connect. */
 static void attach_tried(struct roam_ps_server *server, enum roam_err err,
 			 const struct roami_attached *attached)
 {
@@ -233,8 +234,9 @@ static void attach_tried(struct roam_ps_server *server, enum roam_err err,
 }
 
 /*
- * Makes another connection once it is time for an attempt, or finds that there will be none; not
- * longer than `ask`, whose thread does it, has time.  The lock is held but meanwhile.
+ * Connects again when an attempt is due, or finds that there will be none; takes no longer than
+ * `ask`, whose thread runs it, may wait.  The lock is held before and after, not during the
+ * attempt.
  */
 static void attach_again(struct roam_ps_server *server, const struct attach_ask *ask)
 {
@@ -439,7 +441,7 @@ static void ask_wait(struct roam_ps_server *server, struct attach_ask *ask)
 	}
 }
 
-/* What is known of it, which has no answer. */
+/* The outcome of an operation that has no answer, as far as it is known. */
 static enum roam_err ask_outcome(const struct roam_ps_server *server, const struct attach_ask *ask)
 {
 	bool reads = ask->kind != ROAMI_GUEST_OP || ask->op.op == ROAM_PS_STATE ||
@@ -466,7 +468,7 @@ static void ask_unlink(struct roam_ps_server *server, struct attach_ask *ask)
 		pthread_cond_signal(&ask->changed); /* one of the threads has to read */
 }
 
-/* A participant asks again for its unsure operation, and for nothing else before that. */
+/* A participant repeats its unsure operation before it asks for anything else. */
 static enum roam_err ask_resume(struct roam_ps_server *server, struct attach_ask *ask)
 {
 	struct roami_unsure *unsure = ask->unsure;

@@ -93,8 +93,8 @@ struct roami_guest *roami_guests_speaking(struct roami_guests *all);
 void roami_guest_init(struct roami_guest *guest, struct roami_guests *all);
 
 /*
- * Takes what lies in `in`, which it may change.  Returns how much of it; SIZE_MAX: the guest
- * is to be dropped.  What is left is the beginning of what is not complete.
+ * Handles the bytes in `in`, which it may change.  Returns how many it has used, and leaves the
+ * beginning of an incomplete frame; SIZE_MAX: the guest must be dropped.
  */
 size_t roami_guest_take(struct roami_guest *guest, uint8_t *in, size_t bytes);
 

@@ -34,7 +34,10 @@ struct roami_session {
 	struct roami_errand *errands;        /* that wait */
 	uint32_t errand_count, memo_count;
 	uint64_t memo_bytes, errand_bytes;
-	/* Answers: those yet to be repeated, then others in the order they were sent in. */
+	/*
+	 * Answers: first those that must be repeated, then the others in the order in which they
+	 * were sent.
+	 */
 	struct roami_memo *memos[ROAMI_GUEST_ASKS_MAX];
 	uint32_t *parts; /* elements whose X-functions it takes part in */
 	uint32_t part_count;

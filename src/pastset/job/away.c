@@ -81,7 +81,10 @@ static size_t away_ask(const struct roam_ps_element *element, const struct roami
 	return got;
 }
 
-/* What was moved and the partial, in the order of the element's node, which will not answer. */
+/*
+ * Combines the tuple moved here with the partial, in the order in which the element's node, which
+ * will not answer, combines them.
+ */
 static enum roam_err away_combine(const struct roam_ps_element *element,
 				  struct roam_ps_request *request, uint64_t round,
 				  const void *tuple)
@@ -170,8 +173,8 @@ static bool away_takes(const struct roam_ps_element *element,
 }
 
 /*
- * So that each operation has a call: a thread that waited for a free one might hold up the
- * operations that it waits for.
+ * Limits the operations under way, so that each has a call slot: a thread that waited for a free
+ * slot might hold up the operations that would free one.
  */
 static bool away_begin(struct roam_ps_element *element)
 {

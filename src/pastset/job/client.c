@@ -1,4 +1,4 @@
-/* What a request comes to before it takes its route, and after. */
+/* The steps of a request before and after its route. */
 #include "pastset/job/client.h"
 
 #include <stdlib.h>

@@ -94,7 +94,10 @@ struct roami_enter {
 	char texts[2 * ROAM_PS_TEMPLATE_MAX + 2]; /* the name, then the template's text */
 };
 
-/* Makes the binding, and what is to be asked of the owner.  roami_enter_end follows either way. */
+/*
+ * Makes the binding and the request to the owner.  roami_enter_end must follow, also after an
+ * error.
+ */
 enum roam_err roami_enter_begin(struct roami_enter *enter, const char *name,
 				const char *template_text, const struct roam_ps_options *options);
 
@@ -114,7 +117,7 @@ enum roam_err roami_client_check(const struct roam_ps_element *element,
 /* Does a mob as a move and an observe, which share its timeout. */
 enum roam_err roami_client_apart(struct roam_ps_element *element, struct roam_ps_request *request);
 
-/* What an element's owner is to be asked. */
+/* The request to an element's owner. */
 struct roami_ask roami_client_make(const struct roam_ps_element *element,
 				   const struct roam_ps_request *request);
 

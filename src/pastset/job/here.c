@@ -36,8 +36,8 @@ static void here_await(struct roami_past *past, struct here_wait *wait)
 }
 
 /*
- * Whether the operation may be done before a partial's outcome is known: it has no limit of time,
- * and what it finds is not newer than it needs.
+ * Whether the operation may be done before a partial's outcome is known: it has no time limit, and
+ * finds nothing newer than it needs.
  */
 static bool here_lax(const struct roami_ask *ask, const struct roam_ps_request *request)
 {

@@ -31,7 +31,7 @@ struct roami_given {
 	uint8_t tuple[ROAMI_PARTIAL_MAX];
 };
 
-/* What a node was given of an element at another, whose bindings here share it. */
+/* The partials that a node got of another node's element; its bindings at this node share them. */
 struct roami_taker {
 	uint32_t owner, element;
 	uint32_t bytes;    /* of its tuples */
@@ -60,7 +60,7 @@ struct roami_taker *roami_taker_open(struct roami_past *past, uint32_t owner, ui
  */
 bool roami_taker_want(struct roami_past *past, struct roami_taker *taker, uint64_t round);
 
-/* The partial of the round it wants; NULL: it has not come, or will not. */
+/* The partial of the round that the operation wants; NULL: it is not here, and may never come. */
 const void *roami_taker_given(const struct roami_taker *taker, uint64_t round);
 
 /* ---- at the element's node; no lock is held */

@@ -16,7 +16,7 @@
 uint32_t roami_relay_begin(struct roami_past *past, unsigned owner, const struct roami_ask *ask,
 			 const void *tuple, size_t bytes, void *arg);
 
-/* It must not wait any longer; its outcome comes all the same. */
+/* The operation must stop waiting; its outcome is delivered nevertheless. */
 void roami_relay_cancel(struct roami_past *past, unsigned owner, uint32_t id);
 
 /* ROAMI_ASK_BREAK. */

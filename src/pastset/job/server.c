@@ -109,7 +109,7 @@ static void op_reply(struct roami_past *past, const struct roam_request *request
 		server_reply(past, request, op, NULL);
 }
 
-/* What is moved: its bytes come with the request, or lie in the heap already. */
+/* The tuple moved: its bytes come with the request, or are in the heap already. */
 static bool server_take(struct roami_past *past, const struct roam_request *request,
 			struct roami_op *op, const void *tuple, size_t bytes)
 {

@@ -1,4 +1,4 @@
-/* What nodes ask of each other's kernels; the names of elements. */
+/* Requests of nodes to each other's kernels; the names of elements. */
 #ifndef ROAMI_PAST_SERVER_H
 #define ROAMI_PAST_SERVER_H
 

@@ -43,7 +43,7 @@ static void work(void)
 	/* Another lock of the array is free while one is held. */
 	MEET
 	if (id == 0) {
-		ALOCK(shared->lock, 3)
+		ALOCK(shared->lock, 0)
 		shared->held = 1;
 	}
 	MEET
@@ -51,10 +51,13 @@ static void work(void)
 		ALOCK(shared->lock, 4)
 		shared->held += 10;
 		AULOCK(shared->lock, 4)
+		LOCK(AGETL(shared->lock, 5))
+		shared->held += 100;
+		UNLOCK(AGETL(shared->lock, 5));
 	}
 	MEET
 	if (id == 0)
-		AULOCK(shared->lock, 3)
+		AULOCK(shared->lock, 0)
 }
 
 static void check(void)
@@ -65,7 +68,7 @@ static void check(void)
 		EXPECT(shared->slot[i] == shared->again[i]);
 		total += shared->slot[i];
 	}
-	EXPECT(total == 800 * procs && shared->held == 11);
+	EXPECT(total == 800 * procs && shared->held == 111);
 }
 
 int main(int argc, char **argv)

@@ -2,8 +2,8 @@
  * What the reliable layer puts on the wire: datagrams of a fixed header and, behind it, a fragment
  * of a message or a map of what has arrived.  See docs/wire.md.
  */
-#ifndef ROAMI_PACKET_H
-#define ROAMI_PACKET_H
+#ifndef ROAMI_DATAGRAM_H
+#define ROAMI_DATAGRAM_H
 
 #include <stdint.h>
 
