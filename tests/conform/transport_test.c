@@ -194,7 +194,7 @@ static void case_flood(void)
 	CU_ASSERT(sent >= 16);
 	start = roami_os_now_ns();
 	while (sides[1].arrived[0] < sent && roami_os_now_ns() - start < BRIEFLY_NS) {
-		uint32_t before = sides[1].arrived[0];
+		uint64_t before = sides[1].arrived[0];
 
 		rig_poll(1);
 		if (sides[1].arrived[0] > before)
