@@ -1453,7 +1453,28 @@ def team_cases():
                    f'{processes} processes right', {'ROAM_THREADS': '2'})
 
 
+def frees(how, rounds, env):
+    """In a heap that is too small for what the rounds allocate together."""
+    words = [program('frees'), how, '3', str(rounds)]
+    right(words if how == 'fork' else launched(3, *words), f'{rounds} rounds of frees right',
+          {'ROAM_HEAP': '96M' if rounds < 100 else '16M', 'ROAM_LOG': 'error', **env})  # it frees what is no block
+
+
+def frees_cases():
+    yield ('frees', frees, 'fork', 200, {})
+    yield ('frees, roam run', frees, 'run', 1, {})
+    yield ('frees by message', frees, 'fork', 2, {'ROAM_ONESIDED': '0'})
+
+
+def more_frees_cases():
+    for text, env in matrix([0]):
+        yield (f'frees {text}', frees, 'fork', 3, env)
+        yield (f'frees, roam run, {text}', frees, 'run', 1, env)
+    yield ('frees, own allocator', frees, 'fork', 3, {'ROAM_ALLOC': 'own'})
+
+
 def heap_cases():
+    yield from more_frees_cases()
     for text, env in matrix([0, 1]):
         for nodes, start, heap in ((3, 'fork', 33), (4, 'run', 48)):
             bytes_ = (heap << 20) + (PAGE if heap == 33 else 0)
@@ -1505,7 +1526,7 @@ GROUPS = {
     'past_more': lambda: list(past_cases(
         [KINDS[kind] for kind in ('one writer', 'twins', 'follows')], [1, 2])),
     'regions': lambda: list(regions_cases()),
-    'one_heap': lambda: list(one_heap_cases()),
+    'one_heap': lambda: [*frees_cases(), *one_heap_cases()],
     'trouble': lambda: list(trouble_cases()),
     'mpi': lambda: list(mpi_cases()),
     'start': lambda: list(start_cases()),
