@@ -149,7 +149,7 @@ BAD = [
     ("list", "src/home/dead.c", "", 1),
     ("list", "tests/unit/page_test.c", "", 1),
     ("naming", "tests/unit/diff_test.c", '/* hlrc */\nint f(void)\n{\n\treturn is("a hlrc-rc b");\n}\n', 4),
-    ("naming", "tests/multi/run.py", '"""hlrc"""\nNAMES = [\n    f"{x},hlrc"]\n', 3),
+    ("naming", "tests/multi/teams.py", '"""hlrc"""\nNAMES = [\n    f"{x},hlrc"]\n', 3),
     ("naming", "tests/multi/meson.build", "# 'hlrc'\nargs : ['--protocol', 'hlrc']\n", 2),
     ("naming", "docs/meson.build", "foreach name : ['hlrc']\n", 1),
     ("naming", "tests/unit/options_test.c", "int f(void);\n", None),
@@ -182,5 +182,5 @@ FINE = [
                    "roami_os_fd(\n\t\tsocket(1, 2, 3)) + way->open(1);\n}\n"),
     ("src/os/a.h", '/*\n#include "base/node.h"\n*/\n'),
     ("tests/unit/diff_test.c", "int f(int hlrc)\n{\n\treturn is('\"', \"hlrc_fetch jump-hlrc\"); /* \"hlrc\" */\n}\n"),
-    ("tests/multi/run.py", 'def f():\n    """Of hlrc."""\n    return "hlrcs", 1  # "hlrc"\n'),
+    ("tests/multi/teams.py", 'def f():\n    """Of hlrc."""\n    return "hlrcs", 1  # "hlrc"\n'),
 ]

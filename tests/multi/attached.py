@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 
-import hosts
+import netns
 from harness import Wrong, clean_env, expect, main, program
 
 EINVAL, EPROTO, EKEY, ELOST = 1, 13, 20, 21
@@ -390,12 +390,12 @@ def stopped(address):
 
 def cable():
     """The server's host is cut off, and its port is not."""
-    hosts.hosts_or_skip()
+    netns.hosts_or_skip()
 
     def set_link(state):
-        return lambda _server: hosts.ip('-n', hosts.host('0'), 'link', 'set', 'va', state)
+        return lambda _server: netns.ip('-n', netns.host('0'), 'link', 'set', 'va', state)
 
-    on = [['ip', 'netns', 'exec', hosts.host(letter)] for letter in 'ab']
+    on = [['ip', 'netns', 'exec', netns.host(letter)] for letter in 'ab']
     stuck('10.77.0.1:0', 150, set_link('down'), set_link('up'), on)
 
 

@@ -21,7 +21,7 @@ import time
 import types
 
 import harness
-import hosts
+import netns
 from creating import created, either, fed, fed_for_ever, fed_much, not_again, one_pi
 from harness import Wrong, main, program, run
 
@@ -417,7 +417,7 @@ def ports(step):
 
 
 def begin(env, *command, host=None):
-    words = ['ip', 'netns', 'exec', hosts.host(host)] if host else []
+    words = ['ip', 'netns', 'exec', netns.host(host)] if host else []
     return subprocess.Popen([*words, *command], env=harness.clean_env(env), text=True,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE)
@@ -548,13 +548,13 @@ def with_rsh(check, words, *arguments):
         with open(path, 'w', encoding='utf-8') as file:
             file.write(RSH)
         os.chmod(path, 0o700)
-        check(['ip', 'netns', 'exec', hosts.host('0'),
+        check(['ip', 'netns', 'exec', netns.host('0'),
                *(str(word).replace('{RSH}', path) for word in words)], *arguments)
-    hosts.nothing_left()
+    netns.nothing_left()
 
 
 def over(launcher, nodes, *command):
-    a, b = hosts.host('a'), hosts.host('b')
+    a, b = netns.host('a'), netns.host('b')
     if launcher == 'hydra':
         return ['mpiexec.hydra', '-iface', 'br0', '-bootstrap', 'ssh', '-bootstrap-exec', '{RSH}',
                 '-hosts', f'{a},{b}', '-ppn', 2, '-n', nodes, *command]
@@ -602,14 +602,14 @@ def by_hand_fed(way, feed):
 @contextlib.contextmanager
 def barred():
     """Node 0's host has no TCP to the other one; that one's connections are answered."""
-    where = ('-n', hosts.host('a'), 'rule')
+    where = ('-n', netns.host('a'), 'rule')
     lowest = open('/proc/sys/net/ipv4/ip_local_port_range', encoding='ascii').read().split()[0]
-    hosts.ip(*where, 'add', 'pref', '1', 'to', '10.77.0.2', 'ipproto', 'tcp', 'sport',
+    netns.ip(*where, 'add', 'pref', '1', 'to', '10.77.0.2', 'ipproto', 'tcp', 'sport',
              f'{lowest}-65534', 'unreachable')
     try:
         yield
     finally:
-        hosts.ip(*where, 'del', 'pref', '1')
+        netns.ip(*where, 'del', 'pref', '1')
 
 
 def by_hand_barred():
@@ -629,8 +629,8 @@ def by_hand_barred():
 
 
 def hosts_cases():
-    hosts.hosts_or_skip()
-    cipher = 'AES-256-GCM' if hosts.aes_here() else 'ChaCha20-Poly1305'
+    netns.hosts_or_skip()
+    cipher = 'AES-256-GCM' if netns.aes_here() else 'ChaCha20-Poly1305'
     for launcher, command, binding in (('hydra', 'mpiexec.hydra', 'pmi1'),
                                        ('mpirun', 'mpirun', 'pmix')):
         needs('hosts', command)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Jobs over raw Ethernet frames: on one host, and on hosts (network namespaces) that are joined by a
-bridge, as in hosts.py, and by a cable, a pair of veth without any IP.
+bridge, as in netns.py, and by a cable, a pair of veth without any IP.
 
 usage: packet.py [-k PART_OF_A_NAME] [GROUP]...
 """
@@ -19,12 +19,13 @@ import tempfile
 import threading
 import time
 
-import hosts
 import kernels_cover
+import netns
 from harness import Wrong, expect, main, program, right, run
-from hosts import PROTOCOLS, SCOPED, env_of, host, ip, launched, nothing_left, well, wrong
+from netns import PROTOCOLS, env_of, host, ip, launched, nothing_left, well, wrong
+from shapes import SCOPED
 
-hosts.HOSTS = 'abcd'
+netns.HOSTS = 'abcd'
 PACKET = {'ROAM_TRANSPORT': 'packet'}
 CABLE = {**PACKET, 'ROAM_PACKET_INTERFACE': 'dp0'}  # between hosts a and b
 TYPE = 0x88b5
@@ -47,14 +48,14 @@ def mtu(device, value, *letters):
 @contextlib.contextmanager
 def wide(value, switch=True):
     """All hosts take frames so long; the bridge in their midst may not."""
-    mtu('eth0', value, *hosts.HOSTS)
-    for letter in hosts.HOSTS if switch else '':
+    mtu('eth0', value, *netns.HOSTS)
+    for letter in netns.HOSTS if switch else '':
         ip('-n', host('0'), 'link', 'set', f'v{letter}', 'mtu', str(value))
     try:
         yield
     finally:
-        mtu('eth0', 1500, *hosts.HOSTS)
-        for letter in hosts.HOSTS:
+        mtu('eth0', 1500, *netns.HOSTS)
+        for letter in netns.HOSTS:
             ip('-n', host('0'), 'link', 'set', f'v{letter}', 'mtu', '1500')
 
 
@@ -161,7 +162,7 @@ def run_cases():
 
 def random_on(seed, nodes, letters, size, env, rest):
     command = inside('0', program('random'), '--seed', str(seed), '--nodes', str(nodes), '--threads',
-                     str(1 + seed % 3), '--roam', program('roam'), '--hosts', hosts.on(letters), *rest)
+                     str(1 + seed % 3), '--roam', program('roam'), '--hosts', netns.on(letters), *rest)
     if letters == 'ab':
         mtu('dp0', size, 'a', 'b')
         well(command, '^right', {**CABLE, **env})
@@ -456,6 +457,6 @@ def may_or_skip():
 
 if __name__ == '__main__':
     may_or_skip()
-    hosts.hosts_or_skip()
+    netns.hosts_or_skip()
     make_cable()
     main(GROUPS)

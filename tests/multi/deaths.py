@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Nodes and launchers that die, leave or are interrupted.
+
+usage: deaths.py [-k PART_OF_A_NAME] [GROUP]...
+"""
+import contextlib
+import os
+import signal
+
+from harness import Wrong, expect, expect_end, launched, main, program, run, started
+from shapes import ENDS, ENGINES, SIGNALLED, WAITS
+
+
+def death(start, nodes, who, how, others, env=None):
+    """A node comes to its end; the others end with it, and one line says which and what for."""
+    status, said = ENDS[how]
+    line = rf'^roam: node {who} \(pid \d+\) {said}'
+    if WAITS[others]:
+        line += rf'.*node \d waited {WAITS[others]}'.replace('waited waited', 'waited')
+    if start == 'fork' and who == 0:  # no watcher of its own is left: its status is the job's
+        raise ValueError('see creator_dies')
+    expect_end(started(start, 'deaths', start, nodes, who, how, others), nodes, status, line,
+               env={'BEYOND': '0x7ff000000000', **(env or {})})
+
+
+def leaves(start, nodes, who, how, others, shape):
+    """A node may end in order, but not while a barrier counts it."""
+    expect_end(started(start, 'deaths', start, nodes, who, how, others), nodes, 1,
+               rf'^roam: node \d: threads wait {WAITS[others]}[0-9a-f]* for node {who}, '
+               'which has ended$', env={'ROAM_BARRIER': shape})
+
+
+def leaves_lock(start, who, others):
+    """A node may end in order, but not holding a lock that others ask for, before or after."""
+    expect_end(started(start, 'deaths', start, 3, who, 'exit0', others), 3, 1,
+               rf'^roam: node {who}: ended holding lock 0x[0-9a-f]+, which node \d waits for$')
+
+
+def ends_early(start, nodes, who, how, env=None):
+    """A node may end in order whenever it likes if no other one needs it: nobody sees that."""
+    words = [program('deaths'), 'run' if start == 'run' else 'fork', str(nodes), str(who), how, 'slow']
+    expect(words if start == 'fork' else launched(nodes, *words), out='(?s)ready.*ready', env=env,
+           timeout=20)
+
+
+def ends_noted():
+    """What a node that called exit has in its statics counts, too."""
+    expect([program('deaths'), 'fork', '2', '1', 'exit0', 'slow'], err='^roam: statics: none found',
+           env={'ROAM_CHECK': 'statics'}, timeout=20)
+
+
+def ends_inside(start):
+    """A thread's exit would end those that wait for it: a line, and no hang."""
+    words = [program('deaths'), 'fork', '4', '1', 'inside0', 'slow']
+    expect(words if start == 'fork' else launched(2, *words), 1,
+           '^roam: node 0: exit by a thread that the program has made, while threads',
+           env={'ROAM_THREADS': '2'}, timeout=20)
+
+
+def early_cases():
+    for start in ('fork', 'run', 'launched'):
+        for how in ('exit0', 'finish', 'beside0', 'inside0', 'flush0', 'pthread'):
+            if (start, how) != ('run', 'pthread'):
+                yield (f'{how} of node 1 {start}, early', ends_early, start, 3, 1, how)
+        yield (f'exit0 of node 0 {start}, early', ends_early, start, 3, 0, 'exit0')
+        yield (f'exit0 {start}, early, udp', ends_early, start, 2, 1, 'exit0',
+               {'ROAM_TRANSPORT': 'udp'})
+    yield ('exit0, early, statics', ends_noted)
+    for start in ('fork', 'launched'):
+        yield (f'inside0 {start}, of two threads', ends_inside, start)
+
+
+def creator_dies(how, status, others):
+    """The creator's end is seen by the process that started it; node 1 says so; no orphan may be left."""
+    line = r'^roam: node 0 \(pid \d+\) ' + ENDS[how][1]
+    if WAITS[others]:
+        line += rf'.*node 1 waited {WAITS[others]}'.replace('waited waited', 'waited')
+    expect_end([program('deaths'), 'fork', '3', '0', how, others], 3, status, line)
+
+
+def interrupted(start, to_all, number):
+    """Ctrl-C: the signal reaches the whole session's foreground, or the first process alone."""
+    def act(first, pids):
+        for pid in {first, *pids} if to_all else {first}:
+            with contextlib.suppress(ProcessLookupError):  # the first ends the others
+                os.kill(pid, number)
+    command = started(start, 'deaths', start, 3, 1, 'never', 'barrier')
+    result = run(command, wanted=3, act=act)
+    if result.after is None or result.after > 3:
+        raise Wrong(f'ended after {result.after}')
+    if result.status not in (-number, SIGNALLED + number):
+        raise Wrong(f'status {result.status}, stderr {result.err!r}')
+    if len(result.err.splitlines()) > 1:
+        raise Wrong(f'more than one line: {result.err!r}')
+
+
+def launcher_killed():
+    expect_end(started('run', 'deaths', 'run', 3, 1, 'never', 'barrier'), 3, -9,
+               '', act=lambda first, pids: os.kill(first, signal.SIGKILL))
+
+
+def killed_from_outside(start, others):
+    expect_end(started(start, 'deaths', start, 3, 2, 'never', others), 3, SIGNALLED + 9,
+               r'^roam: node 1 \(pid \d+\) was killed by signal 9',
+               act=lambda first, pids: os.kill(node_pid(pids), signal.SIGKILL))
+
+
+def node_pid(pids):
+    """Node 1's, which is neither the smallest nor the largest of three."""
+    return sorted(pids)[1]
+
+
+def leave_cases(start):
+    """Of eight nodes along a tree 5 to 7 are below 1, and only its arrival reaches node 0."""
+    for shape in ('flat', 'tree'):
+        for nodes, who in ((2, 0), (2, 1), (5, 0), (5, 4), (8, 0), (8, 1), (8, 4), (8, 6)):
+            for how, others in (('exit0', 'partial'), ('first0', 'barrier')):
+                yield (f'{how} of node {who} of {nodes} {start} {shape} others {others}', leaves,
+                       start, nodes, who, how, others, shape)
+        yield (f'exit0 of node 6 of 8 {start} {shape} others reduce', leaves, start, 8, 6, 'exit0',
+               'reduce', shape)
+
+
+def death_cases():
+    for start in ('fork', 'run'):
+        for how, others in (('kill', 'barrier'), ('kill', 'lock'), ('kill', 'compute'),
+                            ('exit3', 'barrier'), ('_exit3', 'flag'), ('abort', 'partial'),
+                            ('_exit0', 'barrier'), ('null', 'barrier'), ('wild', 'lock'),
+                            ('beyond', 'barrier')):
+            yield (f'{how} {start} others {others}', death, start, 3, 1, how, others)
+        yield (f'killed from outside, {start}', killed_from_outside, start, 'compute')
+        for to_all in (False, True):
+            yield (f'Ctrl-C {start} {"to all" if to_all else "to one"}', interrupted, start, to_all,
+                   signal.SIGINT)
+        yield from leave_cases(start)
+        for who in (0, 1):
+            for others in ('lock', 'late'):
+                yield (f'exit(0) of node {who} {start}, {others}', leaves_lock, start, who, others)
+        yield (f'SIGTERM {start}', interrupted, start, False, signal.SIGTERM)
+    yield from early_cases()
+    yield ('creator killed', creator_dies, 'kill', -9, 'barrier')
+    yield ('launcher killed', launcher_killed)
+
+
+def more_death_cases():
+    for others in WAITS:
+        for start in ('fork', 'run'):
+            for how in ('kill', 'exit3'):
+                yield (f'{how} {start} others {others}', death, start, 4, 2, how, others)
+        yield (f'creator killed, others {others}', creator_dies, 'kill', -9, others)
+        yield (f'creator aborts, others {others}', creator_dies, 'abort', -6, others)
+        yield (f'creator exit(3), others {others}', creator_dies, 'exit3', 3, others)
+        yield (f'node 0 killed under run, others {others}', death, 'run', 3, 0, 'kill', others)
+    for engine in ENGINES:
+        for how in ('null', 'wild', 'beyond', 'leap'):
+            for start in ('fork', 'run'):
+                yield (f'{how} {start} {engine}', death, start, 2, 1, how, 'barrier',
+                       {'ROAM_FAULT': engine})
+
+
+GROUPS = {
+    'deaths': lambda: list(death_cases()),
+    'deaths_more': lambda: list(more_death_cases()),
+}
+
+if __name__ == '__main__':
+    main(GROUPS)

@@ -1,0 +1,372 @@
+#!/usr/bin/env python3
+"""Jobs of several shapes: threads, rounds, teams, stacks, blocks of the heap, locks, tuples.
+
+usage: teams.py [-k PART_OF_A_NAME] [GROUP]...
+"""
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+from harness import Wrong, expect, launched, main, program, right, run, started, those
+from shapes import DEFAULT, ENGINES, KINDS, ONE_HEAP, PROTOCOLS, expect_env, frees, with_option
+
+PAGE = 4096
+
+
+def matrix(seeds):
+    """Each protocol with each seed, and with each engine in turn: two seeds see all pairs."""
+    for seed in seeds:
+        for at, protocol in enumerate(PROTOCOLS):
+            engine = ENGINES[(at + seed) % len(ENGINES)]
+            env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, 'ROAM_CHAOS': str(seed)}
+            yield (f'{protocol} {engine} chaos {seed}', env)
+
+
+def thread_cases():
+    for text, env in matrix([0, 1, 2]):
+        for nodes, threads, start, when in ((2, 2, 'fork', 'settled'), (3, 3, 'fork', 'at-once'),
+                                            (3, 2, 'run', 'settled'), (2, 3, 'run', 'at-once')):
+            yield (f'threads {start} {nodes} x {threads} {when} {text}', right,
+                   started(start, 'threads', start, nodes, threads, 10, when), 'counted right', env)
+    for text, env in matrix([0, 1]):
+        if env['ROAM_PROTOCOL'] in those(writers='one'):
+            yield f'beside {text}', right, [program('beside'), '300'], 'nothing lost', env
+
+
+def seen_through():
+    """A debugger that stops in a fault shows the program's frames behind it."""
+    shown = run(['gdb', '-nx', '-batch', '-ex', 'set breakpoint pending on',
+                 '-ex', 'handle SIGBUS SIGSEGV SIGALRM nostop noprint pass',
+                 '-ex', 'break roami_page_done', '-ex', 'run', '-ex', 'bt',
+                 '--args', program('stacks'), '2', '1']).out
+    frames = re.findall(r'^#\d+ .*?(roami_fault|signals_handler|work) \(', shown, re.M)
+    if frames[:1] != ['roami_fault'] or frames[-2:] != ['signals_handler', 'work']:
+        raise Wrong(f'frames {frames}: {shown[-3000:]!r}')
+
+
+def ended_in_fault(number):
+    """A node whose threads are all in faults for good takes the signals that end it."""
+    def act(_first, pids):
+        time.sleep(.3)
+        os.kill(pids[0], number)
+
+    result = run([program('cancel'), 'stopped', '3'], wanted=3, act=act,
+                 env={'ROAM_TRANSPORT': 'udp', 'ROAM_DEADLINE': '0'})
+    if result.status != -number or result.after > 3:
+        raise Wrong(f'status {result.status} after {result.after:.1f} s: {result.err!r}')
+
+
+def stack_cases():
+    """Faults on small stacks; with few pages, for what a fault does to make room."""
+    for protocol in list(KINDS.values())[:-1]:
+        for transport in ('shm', 'udp'):
+            yield (f'stacks {protocol} {transport}', right, [program('stacks'), '3', '5'],
+                   'stacks right', {'ROAM_PROTOCOL': protocol, 'ROAM_TRANSPORT': transport})
+    lazy = KINDS['twins']
+    yield (f'stacks {lazy} udp sigsegv, few pages', right, [program('stacks'), '3', '5'], 'stacks right',
+           {'ROAM_PROTOCOL': lazy, 'ROAM_TRANSPORT': 'udp', 'ROAM_FAULT': 'sigsegv',
+            'ROAM_CACHE_PAGES': '4'})
+    for what in ('deferred', 'asynchronous', 'longjmp'):
+        for transport in ('shm', 'udp'):
+            yield (f'cancel {what} {transport}', right, [program('cancel'), what, '3'], 'loads right',
+                   {'ROAM_TRANSPORT': transport})
+    for number in (signal.SIGINT, signal.SIGTERM):
+        yield f'{number.name} in a fault', ended_in_fault, number
+    for what in ('deferred', 'asynchronous', 'longjmp', 'ended'):
+        for transport in ('shm', 'udp'):
+            yield (f'calls {what} {transport}', right, [program('calls'), what, '3'], 'calls right',
+                   {'ROAM_TRANSPORT': transport})
+    for what, text in (('longjmp', 'roam_touch is called by a thread that is within roam_barrier: a '
+                                   'signal handler has jumped out of that, or calls roam'),
+                       ('ended', 'a thread has ended within roam_barrier: ')):
+        yield (f'calls {what}, early', expect_env, [program('calls'), what, '2'], 1,
+               rf'^roam: node \d: {text}', None, {'ROAM_SPIN_US': '1000000'})
+    yield 'a debugger sees through', seen_through
+
+
+def round_cases():
+    yield ('idle', right, launched(3, program('idle'), '3'), 'node 2: ', {})
+    for text, env in matrix([0, 1, 2]):
+        for nodes, how in ((2, 'all'), (3, 'all'), (2, 'loop'), (4, 'loop')):
+            yield (f'rounds {how} {nodes} {text}', right,
+                   [program('rounds'), how, str(nodes), '5'], '5 rounds right', env)
+
+
+def team(how, processes, threads, rounds=3):
+    return [program('team'), how, processes, threads, rounds]
+
+
+def not_divisible(how):
+    """An error of roam_create_all; of other calls, which have none for it, the end."""
+    expect(list(map(str, team(how, 6, 4))), 1,
+           r'^roam: 6 processes cannot be divided among nodes of 4 threads each \(ROAM_THREADS\)$',
+           env={'ROAM_THREADS': '4'})
+
+
+def team_stats(command, env, processes=4, each=2):
+    """Each thread has counted what it did; their sums are the node's."""
+    with tempfile.TemporaryDirectory(prefix='roam-team-') as where:
+        path = os.path.join(where, 'stats.json')
+        right(command, f'{processes} processes right', {**env, 'ROAM_STATS': path})
+        with open(path, encoding='utf-8') as file:
+            stats = json.load(file)
+    threads = stats['threads']
+    if [(one['node'], one['thread']) for one in threads] != [divmod(i, each) for i in range(processes)]:
+        raise Wrong(f'{threads}')
+    for node in range(processes // each):
+        mine = [one for one in threads if one['node'] == node]
+        faults = stats['counters']['read_faults'][node] + stats['counters']['write_faults'][node]
+        if sum(one['locks'] for one in mine) != stats['counters']['lock_acquires'][node] or \
+                not 0 < sum(one['faults'] for one in mine) <= faults:
+            raise Wrong(f'{mine}, {stats["counters"]}')
+
+
+REFUSED = r"""roam: node {node}: roam_thread_init: the threads of this job are fixed \(ROAM_THREADS=2\)
+roam: node {node}: roam_thread_fini: the threads of this job are fixed \(ROAM_THREADS=2\)
+roam: nodes cannot be created here: the job is sealed
+roam: node {node}: roam_wait_for_end by process {process}, a thread of that node: only .*
+roam: node {node}: roam_finish by process {process}, a thread of that node: only the node's first thread may, .*
+"""
+
+
+def team_refused(command, node, process, env):
+    """What a thread of a team may not do is refused, and changes nothing: the program ends right."""
+    result = run(command, env=env, timeout=60)
+    if result.status != 0 or 'processes right' not in result.out or \
+            re.fullmatch(REFUSED.format(node=node, process=process), result.err) is None:
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
+
+
+def team_alone(how):
+    """A job of one node restricts, copies and sends nothing."""
+    with tempfile.TemporaryDirectory(prefix='roam-team-') as where:
+        path = os.path.join(where, 'stats.json')
+        right(list(map(str, team(how, 4, 4))), '4 processes right', {'ROAM_THREADS': '4', 'ROAM_STATS': path})
+        with open(path, encoding='utf-8') as file:
+            stats = json.load(file)
+    counters = stats['counters']
+    busy = {name: counters[name] for name in ('read_faults', 'write_faults', 'fetches', 'twins', 'diffs',
+                                              'protects', 'invalidations', 'messages_sent') if counters[name] != [0]}
+    if stats['engine'] != 'plain' or busy or counters['conds'] == [0] or counters['flags'] == [0]:
+        raise Wrong(f'{stats["engine"]}, {busy}')
+
+
+def held(env):
+    """Each process prints once, and what main had printed before is there once."""
+    result = run(list(map(str, team('held', 6, 3, 1))), env={'ROAM_THREADS': '3', **env}, timeout=60)
+    lines = sorted(result.out.splitlines())
+    if result.status != 0 or lines != sorted(['6 processes right', *(f'process {i} of 6' for i in range(6))]):
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
+
+
+def late_statics():
+    """What main writes between its CREATEs all processes have, which ROAM_CHECK=statics says."""
+    result = run(list(map(str, team('late', 4, 2, 1))), env={'ROAM_THREADS': '2', 'ROAM_CHECK': 'statics'},
+                 timeout=60)
+    said = re.findall(r'^roam: statics: (\w+) \(.*was written between CREATE and the first synchronisation: ',
+                      result.err, re.MULTILINE)
+    if result.status != 0 or said != ['late']:
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
+
+
+ASKS_FOR_TWO = r'^roam: the program asks for 2 nodes, the launcher started 1$'
+NODES = '/sys/devices/system/node'
+OWN_MOUNTS = ['unshare', '--mount', '--propagation', 'private']
+
+
+def two_domains():
+    """--threads auto with two NUMA domains: a node of each, bound to its processors."""
+    cpus = sorted(os.sched_getaffinity(0))
+    halves = cpus[:len(cpus) // 2], cpus[len(cpus) // 2:]
+    with tempfile.TemporaryDirectory() as place:
+        with open(f'{place}/online', 'w', encoding='ascii') as file:
+            file.write('0-1\n')
+        for number, half in enumerate(halves):
+            os.mkdir(f'{place}/node{number}')
+            with open(f'{place}/node{number}/cpulist', 'w', encoding='ascii') as file:
+                file.write(','.join(map(str, half)) + '\n')
+        result = run([*OWN_MOUNTS, 'sh', '-c', 'mount --bind "$1" "$2" && shift 2 && exec "$@"', 'sh', place, NODES,
+                      *with_option(2, ['--threads', 'auto', '--report-bindings'],
+                                   *map(str, team('all', len(cpus), len(halves[0]), 1)))], env={})
+    said = re.findall(r'^roam: node (\d) .*: CPUs ([\d,-]+)$', result.err, re.MULTILINE)
+    if result.status != 0 or f'{len(cpus)} processes right' not in result.out or \
+            [sorted(spread(text)) for _, text in sorted(said)] != list(map(list, halves)):
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
+
+
+def spread(text):
+    """The numbers of 0,2-4."""
+    for part in text.split(','):
+        first, _, last = part.partition('-')
+        yield from range(int(first), int(last or first) + 1)
+
+
+def domain_cases():
+    """Where mounts may be made, and the processors are an even number."""
+    if os.geteuid() == 0 and len(os.sched_getaffinity(0)) % 2 == 0 and \
+            subprocess.run([*OWN_MOUNTS, 'true'], check=False, stderr=subprocess.DEVNULL).returncode == 0:
+        yield ('two NUMA domains', two_domains)
+
+
+def team_cases():
+    """Nodes of several threads."""
+    yield from domain_cases()
+    for text, env in matrix([0, 1]):
+        for how, processes, threads in (('all', 4, 2), ('loop', 6, 3), ('loop', 4, 4), ('unequal', 6, 2)):
+            yield (f'team {how} {processes} / {threads} {text}', right,
+                   list(map(str, team(how, processes, threads))), f'{processes} processes right',
+                   {**env, 'ROAM_THREADS': str(threads)})
+    for text, env in (('near', {}), ('far', {'ROAM_ONESIDED': '0'}), ('udp', {'ROAM_TRANSPORT': 'udp'}),
+                      ('encrypted', {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'encrypt'})):
+        for how in ('all', 'loop', 'unequal'):
+            yield (f'team {how} launched {text}', right,
+                   with_option(3, ['--threads', '2'], *map(str, team(how, 6, 2, 1))),
+                   '6 processes right', env)
+    for text, env in (('near', {}), ('udp', {'ROAM_TRANSPORT': 'udp'})):
+        yield (f'counters of threads {text}', team_stats, list(map(str, team('all', 4, 2, 1))),
+               {**env, 'ROAM_THREADS': '2'})
+        yield (f'counters of threads {text}, launched', team_stats,
+               with_option(2, ['--threads', '2'], *map(str, team('all', 4, 2, 1))), env)
+    for processes, each in ((64, 16), (64, 32), (64, 4)):
+        yield (f'counters of {processes // each} x {each} threads', team_stats,
+               list(map(str, team('all', processes, each, 1))), {'ROAM_THREADS': str(each)}, processes, each)
+    yield ('counters of 2 x 20 threads, hosts', team_stats,
+           with_option(2, ['-H', 'localhost:1,localhost:1', '--threads', '20'],
+                       *map(str, team('all', 40, 20, 1))), {}, 40, 20)
+    yield ('counters of threads, hosts', team_stats,
+           with_option(2, ['-H', 'localhost:1,localhost:1', '--threads', '2'],
+                       *map(str, team('all', 4, 2, 1))), {})
+    for env in ({}, {'ROAM_TRANSPORT': 'udp'}, *({'ROAM_PROTOCOL': name} for name in sorted(set(KINDS.values())))):
+        for each in (2, 4, 8):
+            yield (f'tuples of a team, {8 // each} x {each} {env}', right, list(map(str, team('past', 8, each, 1))),
+                   '8 processes right', {**env, 'ROAM_THREADS': str(each)})
+    yield ('tuples of a team, launched', right,
+           with_option(2, ['--threads', '3'], *map(str, team('past', 6, 3, 1))), '6 processes right', {})
+    yield ('team of 16 x 4', right, list(map(str, team('all', 64, 4, 1))), '64 processes right',
+           {'ROAM_THREADS': '4'})
+    yield ('team, own allocator', right, list(map(str, team('loop', 6, 3))), '6 processes right',
+           {'ROAM_THREADS': '3', 'ROAM_ALLOC': 'own'})
+    for how in ('all', 'loop'):
+        yield f'team of one node, idle library, {how}', team_alone, how
+    for env in ({}, {'ROAM_ALLOC': 'own'}):
+        yield f'team, stdout held {env}', held, env
+    yield 'team, statics written between CREATEs', late_statics
+    for how in ('all', 'loop'):
+        yield f'team, not divisible, {how}', not_divisible, how
+    for how, status, err in (
+            ('early', 1, r'^roam: node \d+: no thread of the job can go on; '),
+            ('killed', 139, r'^roam: node 1 \(pid \d+\) was killed by signal 11 '),
+            ('cancelled', 1, r'^roam: node \d+: no thread of the job can go on; '),
+            ('quit', 1, r'^roam: node 1: exit by process 3, a thread of this node, would end '),
+            ('leave', 3, r'^roam: node 1 \(pid \d+\) exited with status 3')):
+        yield (f'team, {how}', expect_env, list(map(str, team(how, 4, 2, 1))), status, err, '',
+               {'ROAM_THREADS': '2'})
+        yield (f'team, {how}, launched', expect,
+               with_option(2, ['--threads', '2'], *map(str, team(how, 4, 2, 1))), status, err, '')
+    for how in ('all', 'loop'):
+        yield (f'team of one node, {how}', right, list(map(str, team(how, 2, 2))), '2 processes right',
+               {'ROAM_THREADS': '2'})
+        yield (f'team of one launched node, {how}', right,
+               with_option(1, ['--threads', '2'], *map(str, team(how, 2, 2, 1))), '2 processes right', {})
+        yield (f'team of two, one node launched, {how}', expect,
+               with_option(1, ['--threads', '2'], *map(str, team(how, 4, 2, 1))), 1,
+               ASKS_FOR_TWO, '')
+    yield ('team of three, two threads, one node launched', expect,
+           with_option(1, ['--threads', '2'], *map(str, team('loop', 3, 2, 1))), 1, ASKS_FOR_TWO, '')
+    yield ('team of two, three threads, one node launched', expect,
+           with_option(1, ['--threads', '3'], *map(str, team('loop', 2, 2, 1))), 1,
+           r'^roam: 2 processes cannot be divided among nodes of 3 threads each \(ROAM_THREADS\)$', '')
+    yield ('threads without effect', expect, with_option(2, ['--threads', '2'], program('hello')), 0,
+           '^roam: ROAM_THREADS=2 had no effect: the program has not called CREATE$', 'the sum of')
+    for value in ('0', '257', 'all', '-1'):
+        yield (f'ROAM_THREADS={value}', expect_env, [program('hello')], 1,
+               f'^roam: ROAM_THREADS={value}: must be auto or a number from 1 to 256$', '',
+               {'ROAM_THREADS': value})
+        yield (f'--threads {value}', expect, with_option(2, ['--threads', value], program('hello')), 2,
+               '^roam: run: --threads ', '')
+    for processes, node in ((4, 1), (2, 0)):
+        words = list(map(str, team('fixed', processes, 2, 1)))
+        yield (f'team of {processes}, calls that are refused', team_refused, words, node, processes - 1,
+               {'ROAM_THREADS': '2'})
+        yield (f'team of {processes}, calls that are refused, launched', team_refused,
+               with_option(node + 1, ['--threads', '2'], *words), node, processes - 1, {})
+    for how in ('gone', 'helper', 'child'):
+        for processes in (4, 2):
+            yield (f'team of {processes}, {how}', right, list(map(str, team(how, processes, 2))),
+                   f'{processes} processes right', {'ROAM_THREADS': '2'})
+
+
+def more_frees_cases():
+    for text, env in matrix([0]):
+        yield (f'frees {text}', frees, 'fork', 3, env)
+        yield (f'frees, roam run, {text}', frees, 'run', 1, env)
+    yield ('frees, own allocator', frees, 'fork', 3, {'ROAM_ALLOC': 'own'})
+
+
+def heap_cases():
+    yield from more_frees_cases()
+    for text, env in matrix([0, 1]):
+        for nodes, start, heap in ((3, 'fork', 33), (4, 'run', 48)):
+            bytes_ = (heap << 20) + (PAGE if heap == 33 else 0)
+            yield (f'heap of {heap} MiB {start} {nodes} {text}', right,
+                   started(start, 'heap', start, nodes, bytes_), 'one heap',
+                   {**env, 'ROAM_HEAP': str(bytes_), 'ROAM_LOG': 'error'})  # it frees what is no block
+
+
+def lock_cases():
+    """At last more than there are records for in shared memory at one node."""
+    for text, env in matrix([0]):
+        for onesided in '10':
+            if env['ROAM_PROTOCOL'] == DEFAULT or onesided == '1':
+                yield (f'locks {text} one-sided {onesided}', right,
+                       started('fork', 'locks', 'fork', 2, 100000), '100000 locks right',
+                       {**env, 'ROAM_ONESIDED': onesided})
+    yield ('locks run 3', right, started('run', 'locks', 'run', 3, 450000), '450000 locks right', {})
+    for processes, threads in ((4, 4), (4, 2)):
+        yield (f'locks fork {processes} / {threads} threads', right,
+               started('fork', 'locks', 'fork', processes, 100000), '100000 locks right',
+               {'ROAM_THREADS': str(threads)})
+
+
+def soon_cases(seeds):
+    """Calls that give up, where a lock goes by its record and by messages."""
+    for text, env in matrix(seeds):
+        yield (f'soon fork 3 {text}', right, started('fork', 'soon', 'fork', 3, 200), 'in time', env)
+    for start, env in (('run', {'ROAM_TRANSPORT': 'udp'}), ('run', {'ROAM_ONESIDED': '0'}),
+                       ('fork', {'ROAM_THREADS': '2'}), *(('fork', {'ROAM_PROTOCOL': one}) for one in ONE_HEAP),
+                       ('fork', {'ROAM_TRANSPORT': 'udp', 'ROAM_THREADS': '2'})):
+        yield (f'soon {start} 4 {env}', right, started(start, 'soon', start, 4, 200), 'in time', env)
+
+
+def past_cases(protocols, seeds):
+    """Tuples beside pages: under any protocol, and over any transport."""
+    for seed in seeds:
+        for protocol in protocols:
+            for start, nodes, transport in (('fork', 2, 'shm'), ('run', 3, 'shm'),
+                                            ('run', 2, 'udp')):
+                env = {'ROAM_PROTOCOL': protocol, 'ROAM_TRANSPORT': transport,
+                       'ROAM_CHAOS': str(seed)}
+                yield (f'past {start} {nodes} {transport} {protocol} chaos {seed}', right,
+                       started(start, 'past', start, nodes), 'tuples right', env)
+
+
+GROUPS = {
+    'past': lambda: list(past_cases([DEFAULT], [0])),
+    'past_more': lambda: list(past_cases(
+        [KINDS[kind] for kind in ('one writer', 'twins', 'follows')], [1, 2])),
+    'threads': lambda: list(thread_cases()),
+    'rounds': lambda: list(round_cases()),
+    'team': lambda: list(team_cases()),
+    'stacks': lambda: list(stack_cases()),
+    'heap': lambda: list(heap_cases()),
+    'locks': lambda: list(lock_cases()),
+    'soon': lambda: list(soon_cases([0])),
+    'soon_more': lambda: list(soon_cases([1, 2])),
+}
+
+if __name__ == '__main__':
+    main(GROUPS)
