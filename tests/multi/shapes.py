@@ -1,6 +1,6 @@
 """What the tests of real processes share: the protocols by kind, and ends of programs."""
 from harness import (Wrong, default_protocol, engines, expect, kinds, launched, program, protocols,
-                     right, those)
+                     those)
 
 ENGINES = engines()
 MODELS = protocols()
