@@ -108,13 +108,20 @@ bool roami_heap_parts_free(struct roami_heap_parts *pool, uint32_t first, unsign
 	return true;
 }
 
-void roami_heap_parts_collect(struct roami_heap_parts *pool)
+void roami_heap_parts_collect(struct roami_heap_parts *pool,
+			      bool (*lives)(void *arg, uint32_t part, unsigned node), void *arg)
 {
 	for (uint32_t i = 0; atomic_load(&pool->used) != 0 && i < pool->count; i++) {
 		struct roami_heap_part part = roami_heap_parts_look(pool, i);
 
-		if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node != 0)
-			part.node = ROAMI_HEAP_PARTS_NOBODY;
+		if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node != 0) {
+			bool kept = lives(arg, i, part.node);
+
+			part.state = kept ? ROAMI_HEAP_PARTS_LEASED : ROAMI_HEAP_PARTS_FREE;
+			part.node = kept ? ROAMI_HEAP_PARTS_NOBODY : 0;
+		}
+		if (part.state != ROAMI_HEAP_PARTS_LEASED)
+			part.node = 0; /* the node that took or freed it is no more */
 		part.interval = 0;
 		parts_set(pool, i, 1, part);
 	}

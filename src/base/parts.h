@@ -73,7 +73,11 @@ void roami_heap_parts_put(struct roami_heap_parts *pool, uint32_t first, uint32_
 bool roami_heap_parts_free(struct roami_heap_parts *pool, uint32_t first, unsigned node,
 			   uint64_t interval);
 
-/* All nodes but 0 have ended: no node serves their leases any more, and all frees are known. */
-void roami_heap_parts_collect(struct roami_heap_parts *pool);
+/*
+ * All nodes but 0 have ended, and all frees are known: leases of theirs, and of nodes that
+ * ended before them, are nobody's from now on if blocks lie there (`lives`), else free.
+ */
+void roami_heap_parts_collect(struct roami_heap_parts *pool,
+			      bool (*lives)(void *arg, uint32_t part, unsigned node), void *arg);
 
 #endif

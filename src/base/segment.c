@@ -31,6 +31,10 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 	layout->nodes_max = nodes_max;
 	layout->pool = at;
 	at += segment_round((1 + layout->regions) * sizeof(struct roami_heap_parts));
+	layout->blocks = at;
+	at += segment_round(pages * sizeof(uint64_t));
+	layout->ends = at;
+	at += segment_round(pages * sizeof(uint64_t));
 	layout->rings = at;
 	layout->ring_bytes = RING_BYTES;
 	at += (size_t)nodes_max * RING_BYTES;
@@ -89,6 +93,8 @@ void roami_segment_point(struct roami_segment *segment, const struct roami_layou
 	segment->bytes = layout->total;
 	segment->ctl = (void *)at;
 	segment->pool = (void *)(at + layout->pool);
+	segment->blocks = (void *)(at + layout->blocks);
+	segment->ends = (void *)(at + layout->ends);
 	segment->ring = (void *)(at + layout->ring);
 	segment->diff_log = (void *)(at + layout->diff_log);
 	segment->objects = (void *)(at + layout->objects);

@@ -271,6 +271,8 @@ struct roami_layout {
 	uint32_t own_first;
 	unsigned nodes_max;
 	size_t pool;              /* that of each region, in their order */
+	size_t blocks;
+	size_t ends;
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
 	size_t ring;
 	uint32_t ring_runs; /* a power of two */
@@ -295,6 +297,9 @@ struct roami_segment {
 	size_t bytes;
 	struct roami_ctl *ctl;
 	struct roami_heap_parts *pool; /* of each region */
+	/* Of each page of the heap: where in it blocks begin, and where they end; base/marks.h. */
+	_Atomic uint64_t *blocks;
+	_Atomic uint64_t *ends;
 	struct roami_notice_ring *ring;
 	struct roami_diff_log *diff_log;
 	/* Of each page of the heap: where in it there are synchronisation objects. */

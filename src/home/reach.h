@@ -179,6 +179,15 @@ struct roami_reach {
 	void (*objects_set)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
 			    bool told, unsigned type);
 	void (*objects_clear)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits);
+
+	/* ---- where blocks are (base/marks.h).  app, may block. */
+
+	/*
+	 * Takes a block's beginning at a peer away, or asks for that by a call of `type`; whether
+	 * there was one.
+	 */
+	bool (*block_unmark)(struct roami_node *node, unsigned peer, uint64_t offset,
+			     unsigned type);
 };
 
 /* Chosen when the node opens, with what follows: see home/home_state.h. */

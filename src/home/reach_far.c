@@ -252,6 +252,17 @@ static void far_objects_clear(struct roami_node *node, unsigned peer, uint32_t p
 	(void)node, (void)peer, (void)page, (void)bits;
 }
 
+static bool far_block_unmark(struct roami_node *node, unsigned peer, uint64_t offset, unsigned type)
+{
+	struct roam_part part = {&offset, sizeof(offset)};
+	uint8_t was = 0;
+
+	roami_assert(peer != node->me);
+	if (roami_msg_call(node, peer, type, &part, 1, &was, sizeof(was)) != sizeof(was))
+		roami_node_fail(node, "node %u: malformed answer about a block", peer);
+	return was != 0;
+}
+
 const struct roami_reach roami_reach_far = {
 	.name = "far",
 	.travels = true,
@@ -278,6 +289,7 @@ const struct roami_reach roami_reach_far = {
 	.answers = {ROAMI_ANSWER_PAGE, ROAMI_ANSWER_PAGE, far_answer_buffer},
 	.objects_set = far_objects_set,
 	.objects_clear = far_objects_clear,
+	.block_unmark = far_block_unmark,
 };
 
 /* ------------------------------------------------------------------------------------ choosing */

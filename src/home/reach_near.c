@@ -1,4 +1,5 @@
 /* Peers reached by loads and stores in their segments: see reach.h. */
+#include "base/marks.h"
 #include "base/region.h"
 #include "home/reach.h"
 #include "home/remote.h"
@@ -373,6 +374,13 @@ static void near_objects_clear(struct roami_node *node, unsigned peer, uint32_t 
 	atomic_fetch_and(&node->segments[peer].objects[page], ~bits);
 }
 
+static bool near_block_unmark(struct roami_node *node, unsigned peer, uint64_t offset,
+			      unsigned type)
+{
+	(void)type;
+	return roami_marks_take(&node->segments[peer], offset);
+}
+
 /* ------------------------------------------------------------------------------- the constants */
 
 #define NEAR                                                                                     \
@@ -382,7 +390,8 @@ static void near_objects_clear(struct roami_node *node, unsigned peer, uint32_t 
 	.diff_log_follow = roami_near_diff_log_follow, .creator_has = roami_near_creator_has,    \
 	.creator_copy = near_creator_copy, .parts = near_parts, .place = near_place,             \
 	.tell = near_tell, .answers = {ROAMI_ANSWER_LEFT, ROAMI_ANSWER_PUT, near_answer_buffer}, \
-	.objects_set = near_objects_set, .objects_clear = near_objects_clear
+	.objects_set = near_objects_set, .objects_clear = near_objects_clear,                    \
+	.block_unmark = near_block_unmark
 
 const struct roami_reach roami_reach_near = {
 	.name = "near",

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/marks.h"
 #include "home/remote.h"
 #include "job/job.h"
 #include "sync/frees.h"
@@ -201,6 +202,8 @@ static enum roam_err job_take(struct roami_job *job, unsigned number, size_t byt
 	}
 	for (;;) {
 		err = roami_alloc_take(alloc, bytes, offset_p, fresh_p);
+		if (err == ROAM_OK)
+			roami_marks_set(job->node->self, *offset_p, bytes, *fresh_p);
 		if (err != ROAM_ENOMEM || !job->leases ||
 		    !pool_take(job, number, (uint32_t)parts, false, &offset, &used))
 			return err;
@@ -228,19 +231,33 @@ static enum roam_err job_take_new(struct roami_job *job, unsigned number, size_t
 			return ROAM_ENOMEM;
 		*held = *offset_p;
 		job->held.count++;
+		roami_marks_take(job->node->self, *offset_p); /* it is nobody's block */
 		err = job_take(job, number, bytes, offset_p, fresh_p);
 	}
 	return err;
 }
 
-static bool job_is_held(const struct roami_job *job, uint64_t offset)
+static bool part_left(const struct roami_job *job, unsigned number, uint32_t part)
 {
-	const uint64_t *held = (const void *)job->held.items;
+	struct roami_heap_part at = roami_heap_parts_look(job_pool(job, number), part);
 
-	for (size_t i = 0; i < job->held.count; i++)
-		if (held[i] == offset)
-			return true;
-	return false;
+	return at.state == ROAMI_HEAP_PARTS_LEASED && at.node == ROAMI_HEAP_PARTS_NOBODY;
+}
+
+/*
+ * Whether a block of `owner` lies in a part.  It may begin in one of the parts before, which are
+ * nobody's then.
+ */
+static bool part_lives(const struct roami_job *job, unsigned number, uint32_t part,
+		       const struct roami_segment *owner)
+{
+	uint32_t first = part;
+
+	while (first > 0 && part - first < ROAMI_HEAP_PARTS_LARGE &&
+	       part_left(job, number, first - 1))
+		first--;
+	return roami_marks_any(owner, &job->layout, pool_offset(job, number, first),
+			       pool_offset(job, number, part), pool_offset(job, number, part + 1));
 }
 
 /* A block of an allocator of this node's goes back to it. */
@@ -376,12 +393,72 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_reg
 	return block;
 }
 
+/*
+ * A block that a node which has ended has left behind, whose marks are node 0's.  A part without
+ * blocks is free again; while there are other nodes, which may just have freed another block in it,
+ * only at their end.
+ */
+static enum roam_err free_left(struct roami_job *job, unsigned number, uint64_t offset)
+{
+	struct roami_segment *self = job->node->self;
+	uint64_t end;
+
+	if (!roami_block_take(job->node, 0, offset))
+		return job->blind && offset % 64 == 0 ? ROAM_OK : ROAM_ENOTOURS;
+	if (job->nodes > 1)
+		return ROAM_OK;
+	end = roami_marks_end(self, &job->layout, offset);
+	for (uint32_t i = pool_index(job, number, offset); pool_offset(job, number, i) < end; i++)
+		if (!part_lives(job, number, i, self))
+			roami_parts_put(job->node, number, i, 1, true, job_free_interval(job));
+	return ROAM_OK;
+}
+
+struct collecting {
+	struct roami_job *job;
+	unsigned number; /* region */
+};
+
+/* Whether a part that `node` leased, or nobody has, has blocks; their marks are node 0's then. */
+static bool collect_part(void *arg, uint32_t part, unsigned node)
+{
+	const struct collecting *it = arg;
+	struct roami_job *job = it->job;
+	struct roami_segment there;
+	uint64_t first;
+
+	if (node == ROAMI_HEAP_PARTS_NOBODY)
+		return job->blind || part_lives(job, it->number, part, job->node->self);
+	if (node >= job->nodes || job->bases[node] == NULL) {
+		job->blind = true;
+		return true;
+	}
+	roami_segment_point(&there, &job->layout, job->bases[node]);
+	if (!part_lives(job, it->number, part, &there))
+		return false;
+	first = pool_offset(job, it->number, part);
+	roami_marks_copy(job->node->self, &there, &job->layout, first,
+			 first + job_pool(job, it->number)->part);
+	return true;
+}
+
+void roami_job_collect_parts(struct roami_job *job)
+{
+	for (unsigned i = 0; i < job->node->region_count; i++) {
+		struct collecting it = {job, i};
+
+		roami_heap_parts_collect(job_pool(job, i), collect_part, &it);
+	}
+}
+
 /* A block that lies in a lease: of this node, of another one, or of one of an ended round. */
 static enum roam_err free_leased(struct roami_job *job, unsigned number, unsigned owner,
 				 uint64_t offset)
 {
-	if (owner == ROAMI_HEAP_PARTS_NOBODY) /* its allocator went with it; the range is lost */
-		return offset % 64 == 0 ? ROAM_OK : ROAM_ENOTOURS;
+	if (owner == ROAMI_HEAP_PARTS_NOBODY)
+		return free_left(job, number, offset);
+	if (!roami_block_take(job->node, owner, offset))
+		return ROAM_ENOTOURS;
 	if (owner == job->me)
 		return job_give(job, number, offset);
 	roami_remote_free_send(job->node, owner, offset);
@@ -417,7 +494,7 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 	 * itself.
 	 */
 	if (!job->leases)
-		return job_is_held(job, offset) ? ROAM_ENOTOURS : job_give(job, number, offset);
+		return free_leased(job, number, job->me, offset);
 	index = pool_index(job, number, offset);
 	if (index >= pool->count) /* less than a part at the end, handed out before the seal */
 		return free_leased(job, number, 0, offset);

@@ -452,8 +452,7 @@ static enum roam_err job_wait(struct roami_job *job)
 	job_stop(job);
 	job->main->ended(job);
 	job->rounds++;
-	for (unsigned i = 0; i < job->node->region_count; i++)
-		roami_heap_parts_collect(&job->node->segments[0].pool[i]);
+	roami_job_collect_parts(job);
 	err = job_alone(job);
 	if (err == ROAM_OK)
 		roami_hang_start(&job->hang, job->node, &job->real);

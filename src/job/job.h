@@ -98,6 +98,7 @@ struct roami_job {
 	struct roami_vec
 		blocks; /* struct roami_placement: before the seal the nodes are not known */
 	const struct roami_room *const *extensions; /* of its nodes */
+	bool blind; /* it is not known where blocks of nodes are that have ended, of other hosts */
 	struct roami_vec held;   /* uint64_t offsets of freed memory until the seal, see blocks.c */
 	_Atomic uint64_t high;   /* heap bytes up to which this node has handed out */
 	_Atomic uint64_t filled; /* bytes of blocks that got their memory at once, see fill.c */
@@ -338,6 +339,8 @@ enum roam_err roami_job_option(const struct roami_job *job, unsigned region, con
 void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p);
 enum roam_err roami_job_free(struct roami_job *job, void *block);
+/* The other nodes have ended: what to do with their leases. */
+void roami_job_collect_parts(struct roami_job *job);
 enum roam_err roami_job_place(struct roami_job *job, const struct roami_placement *place);
 
 /* The nodes are known now: does what was noted while alone, in the segments that are mapped. */

@@ -7,6 +7,7 @@
 
 #include "home/far.h"
 #include "job/job.h"
+#include "os/os.h"
 #include "sync/state.h"
 #include "sync/sync.h"
 
@@ -56,6 +57,8 @@ static enum roam_err spmd_seal_joined(struct roami_job *job)
 				job->me, i);
 	roami_job_seal_allocs(job);
 	if (job->me != 0) {
+		roami_os_discard((uint8_t *)ctl + job->layout.blocks,
+				 job->layout.rings - job->layout.blocks);
 		roami_job_close_allocs(job);
 		err = roami_job_open_alloc(job);
 		if (err == ROAM_OK)

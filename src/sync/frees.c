@@ -2,11 +2,16 @@
 
 #include <string.h>
 
+#include "base/marks.h"
+#include "home/reach.h"
 #include "msg/msg.h"
 #include "page/page.h"
 #include "sync/log.h"
 #include "sync/sync.h"
 #include "sync/sync_state.h"
+
+/* Messages. */
+enum { FREES_FREE, FREES_UNMARK };
 
 struct frees {
 	struct roami_spin lock;
@@ -29,13 +34,39 @@ uint64_t roami_free_interval(struct roami_node *node)
 	return clock.at[node->me] + 1;
 }
 
+/* --------------------------------------------------------------------------------------- marks */
+
+bool roami_block_take(struct roami_node *node, unsigned owner, uint64_t offset)
+{
+	roami_assert(owner < node->nodes && offset < node->layout.heap_bytes);
+	return node->reach[owner]->block_unmark(node, owner, offset,
+						roami_type(node, ROAMI_ROOM_FREES, FREES_UNMARK));
+}
+
+static void unmark_handle(struct roami_node *node, const struct roam_request *request)
+{
+	uint64_t offset = UINT64_MAX;
+	uint8_t was;
+	struct roam_part part = {&was, sizeof(was)};
+
+	roami_contract(roami_msg_polling(node));
+	if (request->bytes == sizeof(offset))
+		memcpy(&offset, request->data, sizeof(offset));
+	if (offset >= node->layout.heap_bytes)
+		roami_node_fail(node, "node %u sent a malformed request to free", request->from);
+	was = roami_marks_take(node->self, offset);
+	roami_reply(node, request, &part, 1);
+}
+
+/* --------------------------------------------------------------------------------------- frees */
+
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset)
 {
 	struct roami_remote_free freed = {offset, roami_free_interval(node), node->me, 0};
 	struct roam_part part = {&freed, sizeof(freed)};
 
 	roami_assert(owner < node->nodes && owner != node->me);
-	roami_msg_send(node, owner, roami_type(node, ROAMI_ROOM_FREES, 0), &part, 1);
+	roami_msg_send(node, owner, roami_type(node, ROAMI_ROOM_FREES, FREES_FREE), &part, 1);
 }
 
 static void free_handle(struct roami_node *node, const struct roam_request *request)
@@ -96,7 +127,8 @@ void roami_remote_free_drain(struct roami_node *node,
 }
 
 static const struct roam_message free_messages[] = {
-	{"free", free_handle, sizeof(struct roami_remote_free)},
+	[FREES_FREE] = {"free", free_handle, sizeof(struct roami_remote_free)},
+	[FREES_UNMARK] = {"unmark", unmark_handle, sizeof(uint64_t)},
 	{NULL, NULL, 0},
 };
 

@@ -18,7 +18,16 @@ struct roami_remote_free {
 /* The interval of a free by this node, which ends at its next release.  app, may block. */
 uint64_t roami_free_interval(struct roami_node *node);
 
-/* Tells `owner` that this node freed its block; the free travels with this node's next release. */
+/*
+ * Takes the beginning of a block of `owner` away (base/marks.h), which every node that frees one
+ * does first; false: none begins there.  app, may block.
+ */
+bool roami_block_take(struct roami_node *node, unsigned owner, uint64_t offset);
+
+/*
+ * Tells `owner` that this node freed its block, whose beginning it has taken away; the free travels
+ * with this node's next release.
+ */
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset);
 
 /*

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/marks.h"
 #include "home/remote.h"
 #include "sync/frees.h"
 #include "sync/sync.h"
@@ -138,6 +139,8 @@ static enum roam_err member_alloc(void *self, size_t bytes, uint64_t *offset_p)
 
 	roami_remote_free_drain(node, member_take_back, slices->allocs[node->me]);
 	err = roami_alloc_take(slices->allocs[node->me], bytes, offset_p, &fresh);
+	if (err == ROAM_OK)
+		roami_marks_set(node->self, *offset_p, bytes, fresh);
 	for (size_t at = 0, step; err == ROAM_OK && !fresh && at < bytes; at += step) {
 		step = sizeof(zeros) - (*offset_p + at) % sizeof(zeros);
 		step = step < bytes - at ? step : bytes - at;
@@ -153,6 +156,8 @@ static enum roam_err member_free(void *self, uint64_t offset)
 	struct random_slices *slices = ((struct random_member *)self)->slices;
 	unsigned owner = (unsigned)((offset - slices->first) / slices->each);
 
+	if (!roami_block_take(node, owner, offset) || roami_block_take(node, owner, offset))
+		abort();
 	if (owner == node->me)
 		return roami_alloc_give(slices->allocs[owner], offset);
 	roami_remote_free_send(node, owner, offset);

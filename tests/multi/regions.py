@@ -7,7 +7,7 @@ import itertools
 import re
 
 from harness import Wrong, expect, launched, main, program, right, run, started, those
-from shapes import (APART, DEFAULT, KINDS, ONE_HEAP, PROTOCOLS, SCOPED, kernel_fails,
+from shapes import (APART, DEFAULT, KINDS, ONE_HEAP, PROTOCOLS, SCOPED, frees, kernel_fails,
                     start_fails, unshown)
 
 NO_SUCH = r'^roam: roam_alloc_region: protocol=.*: unknown; known are' + \
@@ -127,9 +127,15 @@ def one_heap_cases():
         yield (f'other hosts under {protocol}', one_heap_apart, protocol)
 
 
+def frees_cases():
+    yield ('frees', frees, 'fork', 200, {})
+    yield ('frees, roam run', frees, 'run', 1, {})
+    yield ('frees by message', frees, 'fork', 2, {'ROAM_ONESIDED': '0'})
+
+
 GROUPS = {
     'regions': lambda: list(regions_cases()),
-    'one_heap': lambda: list(one_heap_cases()),
+    'one_heap': lambda: [*frees_cases(), *one_heap_cases()],
 }
 
 if __name__ == '__main__':

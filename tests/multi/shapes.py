@@ -1,6 +1,6 @@
 """What the tests of real processes share: the protocols by kind, and ends of programs."""
 from harness import (Wrong, default_protocol, engines, expect, kinds, launched, program, protocols,
-                     those)
+                     right, those)
 
 ENGINES = engines()
 MODELS = protocols()
@@ -57,3 +57,10 @@ ENDS = {
 WAITS = {'barrier': 'at roam_barrier_all', 'partial': 'at barrier 0x', 'lock': 'in lock 0x',
          'flag': 'for flag 0x', 'reduce': 'in roam_reduce', 'cond': 'waited',
          'end': 'at the end of the job', 'compute': ''}
+
+
+def frees(how, rounds, env):
+    """In a heap that is too small for what the rounds allocate together."""
+    words = [program('frees'), how, '3', str(rounds)]
+    right(words if how == 'fork' else launched(3, *words), f'{rounds} rounds of frees right',
+          {'ROAM_HEAP': '96M' if rounds < 100 else '16M', 'ROAM_LOG': 'error', **env})  # it frees what is no block

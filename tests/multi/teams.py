@@ -12,7 +12,7 @@ import tempfile
 import time
 
 from harness import Wrong, expect, launched, main, program, right, run, started, those
-from shapes import DEFAULT, ENGINES, KINDS, ONE_HEAP, PROTOCOLS, expect_env, with_option
+from shapes import DEFAULT, ENGINES, KINDS, ONE_HEAP, PROTOCOLS, expect_env, frees, with_option
 
 PAGE = 4096
 
@@ -300,7 +300,15 @@ def team_cases():
                    f'{processes} processes right', {'ROAM_THREADS': '2'})
 
 
+def more_frees_cases():
+    for text, env in matrix([0]):
+        yield (f'frees {text}', frees, 'fork', 3, env)
+        yield (f'frees, roam run, {text}', frees, 'run', 1, env)
+    yield ('frees, own allocator', frees, 'fork', 3, {'ROAM_ALLOC': 'own'})
+
+
 def heap_cases():
+    yield from more_frees_cases()
     for text, env in matrix([0, 1]):
         for nodes, start, heap in ((3, 'fork', 33), (4, 'run', 48)):
             bytes_ = (heap << 20) + (PAGE if heap == 33 else 0)

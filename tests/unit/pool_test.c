@@ -65,12 +65,18 @@ static void test_whole(void)
 	free(pool);
 }
 
+static bool lives(void *arg, uint32_t part, unsigned node)
+{
+	CU_ASSERT_EQUAL(node, 2);
+	return part == *(uint32_t *)arg;
+}
+
 /* A free is acquired before its parts are taken again, but by the node that freed them. */
 static void test_clocks(void)
 {
 	struct roami_heap_parts *pool = pool_new(16 * MIB);
 	struct roami_vclock clock = nothing;
-	uint32_t first;
+	uint32_t first, second;
 	bool used = true;
 
 	CU_ASSERT(roami_heap_parts_take(pool, 256, true, 2, &clock, &first, &used));
@@ -84,9 +90,11 @@ static void test_clocks(void)
 	clock.at[1] = 0;
 	CU_ASSERT(roami_heap_parts_take(pool, 255, false, 1, &clock, &first, &used));
 	CU_ASSERT_EQUAL(first, 1);
-	roami_heap_parts_put(pool, 1, 255, true, 1, 9);
-	roami_heap_parts_collect(pool);
+	roami_heap_parts_put(pool, 1, 255, true, 2, 9);
+	CU_ASSERT(roami_heap_parts_take(pool, 1, false, 2, &nothing, &second, &used));
+	roami_heap_parts_collect(pool, lives, &(uint32_t){0});
 	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 0).node, ROAMI_HEAP_PARTS_NOBODY);
+	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 1).state, ROAMI_HEAP_PARTS_FREE);
 	CU_ASSERT(roami_heap_parts_take(pool, 255, true, 0, &clock, &first, &used));
 	free(pool);
 }
