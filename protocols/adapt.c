@@ -9,8 +9,8 @@
  * Idea.  As hlrc, but a home may be taken: a node that is about to write a page of which it has a
  * current copy becomes its home, if the home has not opened the page since.  No byte of the page
  * moves, and where memory is shared no message is sent.  And a home whose page other nodes read
- * makes diffs, and leaves them in its diff log (roami_diff_log_leave), where other nodes reach
- * them; a node that acquires brings its copy up to date by the diffs that it lacks.
+ * makes diffs, and leaves them in its diff log (roami_diff_log_leave), which other nodes can read;
+ * a node that acquires brings its copy up to date by the diffs that it lacks.
  *
  * - Private, or one writer: the writer becomes home at its first write, for good, and writes
  *   without twin and diff, over barriers without a fault.
@@ -18,8 +18,8 @@
  *   and writes takes it along.
  * - Producer and consumers: the producer is home.  If it changes nearly all of the page, the
  *   consumers fetch it; else they get its diffs at each acquire, as long as they read the page.
- * - False sharing: diffs, of the home as of the others; no node fetches, and over barriers no node
- *   faults: a node that writes a page each time keeps it open with its twin, the home too.
+ * - False sharing: all writers make diffs, the home too; no node fetches, and over barriers no node
+ *   faults: a node that writes a page in every interval keeps it open with its twin, even the home.
  *
  * Where a page is.  The directory word always names the home, or the node that was home a moment
  * ago.  Nodes remember it; the header of a node that is not home any more says so, and they look
@@ -37,21 +37,21 @@
  * - A node that stores a diff holds the home meanwhile; if the home is not there any more, it looks
  *   again.
  * - A page taken counts as one that other nodes have copies of: its writes are seen.
- * - While a home makes a diff, other nodes' diffs go through its hands (roami_home_twin), for its
- *   twin must have them, and the home cannot be taken while they travel; and a copy that was
- *   fetched meanwhile has what is in no diff, so it is not updated, and the home hears of it.
+ * - While a home has a twin, the home itself applies other nodes' diffs (roami_home_twin), for its
+ *   twin must have them, and the home cannot be taken while they travel.  A copy fetched meanwhile
+ *   has writes that are in no diff, so it is not updated, and the home hears of it.
  * - Diffs are applied in the order of their versions, none missing.
  */
 #include "adapt.h"
 
 #define BATCH        512u /* pages handled at a time, on the stack */
 #define TRIES_MAX    6u   /* refusals that are counted: up to 62 writes between two requests */
-#define ALONE        2u   /* diffs in a row that no other node's came between */
+#define ALONE        2u   /* diffs in a row with no other node's between them */
 #define SPARSE       (ROAM_PAGE_SIZE / 16 * 15) /* the most bytes of a diff worth leaving */
-#define DENSE        2u  /* diffs in a row that were not: the next write goes without a twin, */
+#define DENSE        2u  /* diffs in a row too long to leave: the next write goes without a twin, */
 #define DENSE_OPEN   16u /* and this many releases leave the page open */
-#define ROUNDS       16u /* releases of a home with a twin, in which some diff must be read, */
-#define ROUNDS_FIRST 4u  /* and the first time */
+#define ROUNDS       16u /* releases of a home with a twin, in which some node must read a diff, */
+#define ROUNDS_FIRST 4u  /* and the first number of them */
 #define RUN          15u /* pages of this home opened ahead */
 
 static const struct roam_page_state adapt_states[] = {
@@ -78,8 +78,8 @@ void adapt_look(struct roami_node *node, uint32_t page)
 }
 
 /*
- * A page of this home that other nodes have read is about to be written: with a twin, if diffs may
- * spare them fetching the page.
+ * Makes a twin of a page of this home that other nodes have read and that is about to be written,
+ * if diffs may spare these nodes fetching the page.
  */
 static void adapt_twin(struct roami_node *node, uint32_t page)
 {
@@ -90,14 +90,16 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 	if (!roami_diff_log_on(node))
 		return;
 	if (!data->met)
-		data->met = 1; /* no node has fetched it twice yet */
+		data->met = 1; /* no node has fetched the page twice yet */
 	else if (data->dense == DENSE)
-		data->dense--; /* the diff after next will tell */
+		data->dense--; /* decided again after the next diff */
 	else
 		roami_home_twin(node, page, true);
 }
 
-/* The version that the copy has; another thread's acquire may note meanwhile what it must have. */
+/*
+ * The version that the copy has; another thread's acquire may change the version that it must have.
+ */
 static uint64_t adapt_has(struct roami_node *node, uint32_t page)
 {
 	uint64_t have;
@@ -109,9 +111,8 @@ static uint64_t adapt_has(struct roami_node *node, uint32_t page)
 }
 
 /*
- * The pending page, of which this node has a current copy, is about to be written: tries to become
- * its home.  A node that is refused asks less and less often: the home has the page open whenever
- * it looks.
+ * Tries to make this node, which is about to write its current copy of the pending page, the page's
+ * home.  After refusals the node asks less and less often: the home has the page open each time.
  */
 static bool adapt_take(struct roami_node *node, uint32_t page)
 {
@@ -148,7 +149,7 @@ static bool adapt_take(struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- faults */
 
-/* Whether a fetch has brought a copy that is new enough; else one->home is the home to ask. */
+/* Whether a fetch has brought a copy that is new enough; if not, one->home is the home to ask. */
 static bool adapt_fetched(struct roami_node *node, struct roam_fetch_one *one)
 {
 	struct adapt_page *data = adapt_page(node, one->page);
@@ -264,7 +265,7 @@ static void adapt_open_run(struct roami_node *node, uint32_t page)
 		roami_page_done(node, i);
 }
 
-/* Whether the pending page is a copy never written here, and its home comes here. */
+/* Whether the pending page, a copy never written here, gets its home moved here. */
 static bool adapt_take_along(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
@@ -272,7 +273,7 @@ static bool adapt_take_along(struct roami_node *node, uint32_t page)
 	       !adapt_page(node, page)->placed && adapt_take(node, page);
 }
 
-/* The page can be read. */
+/* Prepares the write of a page that can be read. */
 static void adapt_write_fault(struct roami_node *node, uint32_t page)
 {
 	bool fresh;
@@ -297,10 +298,10 @@ static void adapt_write_fault(struct roami_node *node, uint32_t page)
 /* ------------------------------------------------------------------------------------- release */
 
 /*
- * Whether a dirty page that is still open should be closed.  A home's page: after its first
- * interval, in which data may have been put there by a node that has no use for it; and if another
- * node wants the page.  A copy: if no other node's diffs came between its last ones, so that its
- * home may come here.
+ * Whether a dirty page that is still open should be closed.  A home's page is closed after its
+ * first interval, in which a node that has no use for the data may have put it there, and if
+ * another node wants the page.  A copy is closed if no other node's diffs came between its last
+ * ones, so that its home may come here.
  */
 static bool adapt_closes(struct roami_node *node, const struct roam_dirty *dirty)
 {
@@ -338,9 +339,9 @@ static void adapt_close(struct roami_node *node, struct roam_dirty *dirty, size_
 }
 
 /*
- * Tells of a page of this home that was written without a twin.  If it is closed, what is fetched
- * from now on has what was written; copies from before end with the barrier, so pages in a row may
- * be opened together again.
+ * Gives notice of a page of this home that was written without a twin.  If the page is closed,
+ * later fetches have all its writes; earlier copies end with the barrier, so pages in a row may be
+ * opened together again.
  */
 static void adapt_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
@@ -365,7 +366,10 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 	roami_home_shut(node, page);
 }
 
-/* Leaves the page's diff in the diff log, unless it is most of the page; its place there, or 0. */
+/*
+ * Leaves the page's diff in the diff log, unless it is most of the page; returns its place there,
+ * or 0.
+ */
 static uint64_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty, bool keep,
 			    size_t *bytes_p)
 {
@@ -379,7 +383,7 @@ static uint64_t adapt_leave(struct roami_node *node, const struct roam_dirty *di
 	return *bytes_p > SPARSE ? 0 : roami_diff_log_leave(node, dirty->page, diff, *bytes_p);
 }
 
-/* Whether the page of this home goes on being written with a twin. */
+/* Whether later writes of this home's page go with a twin, too. */
 static bool adapt_twins_on(struct roami_node *node, uint32_t page, bool sparse)
 {
 	struct adapt_page *data = adapt_page(node, page);
@@ -399,8 +403,9 @@ static void adapt_ended(struct roami_node *node, const struct roam_dirty *dirty)
 }
 
 /*
- * Tells of a page of this home that was written with a twin.  What changed twice may be as it was,
- * but a node that fetched the page in between has it otherwise: that is a version, too.
+ * Gives notice of a page of this home that was written with a twin.  Bytes that changed twice may
+ * be as they were, but a node that fetched the page in between has other ones: that is a version,
+ * too.
  */
 static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 {
@@ -427,8 +432,8 @@ static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 
 /*
  * Leaves a diff that goes to a home with a twin in the diff log, too, for the nodes that are
- * neither writer nor home; its place there, 0: it is not left.  The diff of a page that stays open
- * is what goes to the home only if no other thread writes.
+ * neither writer nor home; returns its place there, 0: it is not left.  If the page stays open, the
+ * log's diff equals the one sent home only if no other thread writes.
  */
 static uint64_t adapt_copied(struct roami_node *node, const struct roam_sync *sync,
 			     const struct roam_dirty *dirty, unsigned home)
@@ -468,7 +473,7 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 	roami_notice_add_diff(node, dirty->page, dirty->version, place);
 }
 
-/* Tells of an own page; of a copy, returns its home, after leaving the diff at *place_p. */
+/* Gives notice of an own page.  For a copy, leaves its diff at *place_p and returns its home. */
 static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
 			   struct roam_dirty *dirty, uint64_t *place_p)
 {
@@ -524,7 +529,9 @@ static void adapt_acquire(struct roami_node *node, const struct roam_sync *sync,
 
 /* --------------------------------------------------------------------------------------- tests */
 
-/* One home at most; none only while a node takes it.  A copy is as new as it must be. */
+/*
+ * A page has at most one home, and none only while a node takes it; a copy is as new as it must be.
+ */
 static void adapt_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
 {
 	unsigned homes = 0;

@@ -8,23 +8,24 @@
 #define ADAPT_OWN_MASK ((1u << ADAPT_OWN_BITS) - 1)
 
 /*
- * The second half is in four bytes of its own: changed while the page is pending, without its lock.
+ * The second half is in four bytes of its own, because it changes while the page is pending,
+ * without the page's lock.
  */
 struct adapt_page {
 	struct home_page home;
 	uint32_t tries : 3;   /* requests for the home that were refused, up to TRIES_MAX */
-	uint32_t wait : 6;    /* writes until the next request */
-	uint32_t alone : 2;   /* of a copy: diffs sent since another node's */
+	uint32_t wait : 6;    /* writes to come before the next request */
+	uint32_t alone : 2;   /* of a copy: diffs sent since one of another node */
 	uint32_t updates : 2; /* of a copy: updates since it was last seen to be read */
 	uint32_t seen : 1;    /* a copy was fetched before */
-	uint32_t keen : 1;    /* and fetched again: it is worth updates */
-	uint32_t exact : 1;   /* the copy has no writes that its version does not have */
-	/* Of a copy: a version after `have` that this node's diff made; its low bits, 0: none. */
+	uint32_t keen : 1;    /* and fetched again, so it is worth updates */
+	uint32_t exact : 1;   /* the copy has only writes that its version has */
+	/* Of a copy: the low bits of a version after `have` that this node's diff made; 0: none. */
 	uint32_t own : ADAPT_OWN_BITS;
 	uint32_t placed : 1; /* of a home: the page has been closed once */
 	uint32_t taken : 1;  /* of a home: taken, and not closed since */
 	uint32_t met : 1;    /* of a home: about to be written once while other nodes had copies */
-	uint32_t dense : 2;  /* of a home: diffs in a row that were not worth leaving */
+	uint32_t dense : 2;  /* of a home: diffs in a row that were too long to leave */
 	uint32_t rounds : 4; /* of a home: releases with a twin */
 };
 
@@ -40,8 +41,8 @@ static inline struct adapt_page *adapt_page(struct roami_node *node, uint32_t pa
 void adapt_look(struct roami_node *node, uint32_t page);
 
 /*
- * An acquire: brings copies up to date by the diffs that the notices, ascending by page, tell of,
- * or lets them go.
+ * At an acquire: brings copies up to date by the diffs that the notices, ascending by page, name,
+ * or drops them.
  */
 void adapt_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count);
 

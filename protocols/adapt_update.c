@@ -1,9 +1,9 @@
-/* adapt: copies that are brought up to date by the diffs that their writers left. */
+/* adapt: copies that are brought up to date by diffs that their writers left in logs. */
 #include "adapt.h"
 
-#define UPDATES 3u /* updates of a copy before it is found out whether it is read */
+#define UPDATES 3u /* updates of a copy before it is closed to see whether it is read */
 
-/* Copies the diff that made this version to `diff`, if one of the notices tells where it is. */
+/* Copies the diff that made `version` to `diff`, if one of the notices says where it lies. */
 static bool adapt_follow(struct roami_node *node, const struct roam_notice *notices, size_t count,
 			 uint64_t version, uint8_t *diff, size_t *bytes_p)
 {
@@ -17,7 +17,7 @@ static bool adapt_follow(struct roami_node *node, const struct roam_notice *noti
 	return false;
 }
 
-/* If this node's own diff made the next version, the copy has it. */
+/* Counts up the version of a copy that has the next one, because this node's own diff made it. */
 static void adapt_own(struct adapt_page *data)
 {
 	if (data->own == 0 || data->own != ((data->home.have + 1) & ADAPT_OWN_MASK))
@@ -27,8 +27,8 @@ static void adapt_own(struct adapt_page *data)
 }
 
 /*
- * Brings a copy from its version to the newest of the page's notices by the diffs between, if they
- * are all there; the copy has what this node has written itself.
+ * Brings a copy from its version to the newest of the page's notices, if all diffs in between are
+ * there; this node's own writes are in the copy already.
  */
 static void adapt_update(struct roami_node *node, const struct roam_notice *notices, size_t count)
 {
@@ -58,8 +58,8 @@ static void adapt_update(struct roami_node *node, const struct roam_notice *noti
 }
 
 /*
- * A copy that was updated a few times is closed, to see whether it is read; if it is not read by
- * the next time, it is let go: not updated, and so invalidated.
+ * Updates a copy.  After a few updates the copy is closed, to see whether it is read; if it is not
+ * read by the next notice, it is not updated, and so it is invalidated.
  */
 static void update_page(struct roami_node *node, const struct roam_notice *notices, size_t count)
 {
@@ -83,7 +83,7 @@ static void update_page(struct roami_node *node, const struct roam_notice *notic
 	roami_page_done(node, page);
 }
 
-/* adapt_look for a page that is not pending; quick if its home was not taken. */
+/* adapt_look for a page that is not pending; fast if the page's home was not taken. */
 static void update_look(struct roami_node *node, uint32_t page)
 {
 	if (!roami_page_is_home(node, page) || roami_home_here(node, page) != 0)
@@ -93,7 +93,10 @@ static void update_look(struct roami_node *node, uint32_t page)
 	roami_page_done(node, page);
 }
 
-/* A fetch under way makes the page a copy, and checks what the copy needs itself. */
+/*
+ * Whether the page is a copy; a fetch under way makes it one, and checks itself what the copy
+ * needs.
+ */
 static bool update_is_copy(struct roami_node *node, uint32_t page)
 {
 	bool copy;

@@ -20,7 +20,7 @@
 
 enum direct_state { DIRECT_HEAP };
 
-/* In a world, whose engine asks once for each page.  Elsewhere pages are open from the start. */
+/* Opens a page in a world, whose engine asks once for each page; elsewhere all pages are open. */
 static void direct_open(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
@@ -28,7 +28,7 @@ static void direct_open(struct roami_node *node, uint32_t page)
 	roami_page_open(node, page, 1, ROAM_WRITE);
 }
 
-/* The bytes are the same ones on all nodes, and none of them counts as a copy. */
+/* The bytes are the same memory on all nodes, and no node's counts as a copy. */
 static void direct_check(struct roami_node *const *nodes, unsigned count)
 {
 	for (uint32_t page = 0; page < roami_pages(nodes[0]); page++) {

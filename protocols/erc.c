@@ -22,12 +22,13 @@
  * What keeps it right:
  * - A home adds a fetcher to the copyset before it copies the bytes, and applies a diff before it
  *   answers with the copyset.  So a node that fetches meanwhile has the diff, or is told.
- * - A home that is written while it is fetched gives the bytes of its twin.  What is written and
- *   written back before the release is in no diff, so no other node may see it.
+ * - A home that is written while it is fetched gives the bytes of its twin.  A byte that is changed
+ *   and changed back before the release is in no diff, so no other node may see the change.
  * - A node that drops a copy says so to the home itself, ahead of its next fetch.  Until then the
- *   copyset has it: another release must not take for gone what is only about to go.
- * - A node that waits for a page keeps what it is told about the page until it is here: the page's
- *   bytes may be older.  It waits for the home's handler only, so that is no deadlock.
+ *   copyset contains the node: another release must not count as gone a copy that is only about to
+ *   go.
+ * - A node that waits for a page keeps updates and invalidations of the page until it arrives: the
+ *   page's bytes may be older.  It waits for the home's handler only, so that is no deadlock.
  * - Handlers change a page under its lock, whether it is pending or not: two releases that wait for
  *   each other's answers must not hold each other up.
  * - An update goes into the twin too, or the node would send another's bytes as its own (rule
@@ -42,8 +43,8 @@
  * - ROAM_ERC=invalidate drops the copies, Munin's default for pages of other kinds; a home is
  *   always updated.
  * - In Munin the program says which of the two suits a variable.  ROAM_ERC=auto finds it for each
- *   copy: a copy that got ERC_LOOK updates is closed, to see whether it is used; used, it is opened
- *   again where it is, else it goes with the ERC_GONE-th update.
+ *   copy: a copy that got ERC_LOOK updates is closed, to see whether it is used; a copy in use is
+ *   opened again, and an unused one is dropped at the ERC_GONE-th update.
  */
 #include "roam/protocol_home.h"
 
@@ -61,14 +62,14 @@ struct erc_node {
 
 struct erc_page {
 	uint64_t copies; /* at the home, the copyset: the nodes that may have a copy */
-	uint32_t unseen; /* of a copy: updates since it was last seen in use; with ERC_MODE_AUTO */
+	uint32_t unseen; /* of a copy: updates since it was last seen in use (ERC_MODE_AUTO) */
 	uint32_t spare;
 };
 
 #define ERC_LOOK 2u
 #define ERC_GONE 4u
 
-/* In messages: a page, then its diff of so many bytes, padded to 8. */
+/* In messages: a page, followed by its diff of `bytes` bytes, padded to 8. */
 struct erc_item {
 	uint32_t page;
 	uint32_t bytes;
@@ -100,9 +101,7 @@ static unsigned erc_mode(struct roami_node *node)
 
 /* -------------------------------------------------------------------------------------- faults */
 
-/*
- * Makes this node, the page's home, its master if it has not touched it yet; under the page lock.
- */
+/* Makes this node, the page's home, its master if it has not been so yet; under the page lock. */
 static void erc_be_master(struct roami_node *node, uint32_t page)
 {
 	roami_contract_locked(node, page);
@@ -113,7 +112,7 @@ static void erc_be_master(struct roami_node *node, uint32_t page)
 	roami_page_set_twins(node, page, roami_checks_races(node));
 }
 
-/* Opens a page of this home: for writes without a twin while no other node has a copy. */
+/* Opens a page of this home; for writes without a twin if no other node has a copy. */
 static void erc_open_master(struct roami_node *node, uint32_t page)
 {
 	bool alone;
@@ -169,7 +168,7 @@ static void erc_fetch(struct roami_node *node, uint32_t page, unsigned home)
 	roami_page_rebase(node, page, bytes);
 	roami_page_unlock(node, page);
 	roami_page_open(node, page, 1, ROAM_READ);
-	erc_move(node, page, ERC_COPY); /* now that it is open, it can be dropped */
+	erc_move(node, page, ERC_COPY); /* once it is open, it may be dropped */
 }
 
 static void erc_read_fault(struct roami_node *node, uint32_t page)
@@ -179,7 +178,7 @@ static void erc_read_fault(struct roami_node *node, uint32_t page)
 
 	roami_contract_pending(node, page);
 	roami_contract(roami_page_access(node, page) == ROAM_NONE);
-	if (roami_page_state(node, page) == ERC_COPY) { /* closed, and a copy while pending */
+	if (roami_page_state(node, page) == ERC_COPY) { /* a copy that is pending, and closed */
 		erc_page(node, page)->unseen = 0;
 		roami_page_open(node, page, 1, ROAM_READ);
 		return;
@@ -194,8 +193,8 @@ static void erc_read_fault(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Drops this node's copy, but not what was written to it; under the page lock.  The home hears of
- * it before a fetch that comes later, so it never leaves out a copy.
+ * Drops this node's copy, but not its own writes to it; under the page lock.  The home hears of
+ * this before any later fetch, so its copyset never lacks a copy.
  */
 static void erc_drop_copy(struct roami_node *node, uint32_t page)
 {
@@ -232,7 +231,7 @@ struct erc_write {
 	const uint8_t *diff;
 };
 
-/* The nodes that a message of `type` about a page goes to. */
+/* The nodes to which a message of `type` about a page goes. */
 static uint64_t erc_targets(const struct erc_write *write, unsigned type, unsigned me)
 {
 	uint64_t home = erc_bit(write->home);
@@ -298,8 +297,9 @@ static void erc_tell(struct roami_node *node, struct erc_write *writes, unsigned
 }
 
 /*
- * Makes the diff of one dirty page at `out`; false: nothing changed.  The twin takes the bytes, for
- * a node may fetch before the twin is gone, and not be in the copyset that this release goes by.
+ * Makes the diff of one dirty page at `out`; false: nothing changed.  The diff goes into the twin,
+ * too: a node may fetch the page while the twin is still here, and be in no copyset of this
+ * release.
  */
 static bool erc_write(struct roami_node *node, struct roam_dirty *dirty, uint8_t *out,
 		      struct erc_write *write)
@@ -322,7 +322,7 @@ static bool erc_write(struct roami_node *node, struct roam_dirty *dirty, uint8_t
 	}
 	roami_page_unlock(node, page);
 	if (roami_checks_races(node) && dirty->changed) {
-		roami_notice_add(node, page, 0); /* the interval has a number only if it has one */
+		roami_notice_add(node, page, 0); /* an interval with a notice has a number */
 		roami_diff_show(node, page, out, write->item.bytes);
 	}
 	return dirty->changed;
@@ -354,7 +354,7 @@ static void erc_release(struct roami_node *node, const struct roam_sync *sync,
 
 /* ------------------------------------------------------------------------------------ messages */
 
-/* The next item of a request, checked, and its diff; false: no more. */
+/* Reads the next item of a request, checked, and its diff; false: there is none. */
 static bool erc_next(struct roami_node *node, const struct roam_request *request, size_t *at_p,
 		     struct erc_item *item, const uint8_t **diff_p)
 {
@@ -430,7 +430,7 @@ static void erc_diffs(struct roami_node *node, const struct roam_request *reques
 	roami_reply(node, request, &part, 1);
 }
 
-/* Whether this node waits for one of the pages: then the request is parked. */
+/* Whether this node waits for one of the pages; if so, the request is parked. */
 static bool erc_waits(struct roami_node *node, const struct roam_request *request)
 {
 	struct erc_item item;
@@ -450,7 +450,9 @@ static bool erc_waits(struct roami_node *node, const struct roam_request *reques
 	return false;
 }
 
-/* Whether a copy is not worth its updates; under the page lock.  A pending page is in use. */
+/*
+ * Whether a copy is not worth its updates; under the page lock.  A pending page counts as in use.
+ */
 static bool erc_unused(struct roami_node *node, uint32_t page)
 {
 	struct erc_page *data = erc_page(node, page);
@@ -466,7 +468,7 @@ static bool erc_unused(struct roami_node *node, uint32_t page)
 	return data->unseen >= ERC_GONE;
 }
 
-/* A page that is fetched after erc_waits comes from a home that has the diff. */
+/* Updates or drops copies.  A page fetched after erc_waits comes from a home that has the diff. */
 static void erc_told(struct roami_node *node, const struct roam_request *request, bool drop)
 {
 	struct erc_item item;
@@ -498,7 +500,7 @@ static void erc_drop(struct roami_node *node, const struct roam_request *request
 
 /* --------------------------------------------------------------------------------------- tests */
 
-/* No write is under way: a copy without a twin has the home's bytes. */
+/* Checks that a copy without a twin has the home's bytes; no write is under way. */
 static void erc_check_copy(struct roami_node *copy, struct roami_node *home, uint32_t page)
 {
 	if (!roami_page_has_twin(copy, page) && !roami_page_has_twin(home, page))
@@ -507,8 +509,8 @@ static void erc_check_copy(struct roami_node *copy, struct roami_node *home, uin
 }
 
 /*
- * One home; its copyset covers the nodes that have a copy; the home may write without a twin while
- * the copyset is empty, and only then.
+ * A page has one home, whose copyset covers the nodes that have a copy; the home may write without
+ * a twin if, and only if, the copyset is empty.
  */
 static void erc_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
 {

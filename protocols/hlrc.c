@@ -27,9 +27,9 @@
  *   6.7).
  * - Pages written in every interval stay writable and are compared at each release (rule 1.6):
  *   invisible here.
- * - A copy that this node writes in every interval is not dropped at an acquire: what the home has
- *   that its twin has not is patched in, and it stays open (home_refresh.c).  A write opens the
- *   pages behind it, too, if as many before it are open for writing (home_run.c).
+ * - A copy that this node writes in every interval is not dropped at an acquire: bytes that the
+ *   home has and its twin lacks are patched in, and it stays open (home_refresh.c).  A write opens
+ *   the pages behind it, too, if as many before it are open for writing (home_run.c).
  * - Homes are claimed by the first node that touches the page after CREATE.
  */
 #include "home.h"

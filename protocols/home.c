@@ -53,8 +53,8 @@ void home_claimed(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Another node made this one the home (placement).  If that node or others may have copies, writes
- * must be seen.
+ * Makes this node the home, as another one asked (placement).  If there may be copies, writes must
+ * be seen.
  */
 static void home_adopted(struct roami_node *node, uint32_t page)
 {
@@ -67,7 +67,7 @@ static void home_adopted(struct roami_node *node, uint32_t page)
 										     : ROAM_WRITE);
 }
 
-/* A fetch brought `version`: whether it is new enough; else a notice came meanwhile. */
+/* Notes that a fetch brought `version`; false: a notice came that asks for a newer one. */
 static bool home_fresh(struct roami_node *node, uint32_t page, uint64_t version)
 {
 	struct home_page *data = home_page(node, page);
@@ -102,7 +102,7 @@ void home_fetch_all(struct roami_node *node, struct roam_fetch_one *list, unsign
 	}
 }
 
-/* Whether `page` is worth fetching ahead: pending on return if so. */
+/* Whether `page` is worth fetching ahead; if so, it is pending on return. */
 static bool home_wants(struct roami_node *node, uint32_t page, unsigned *home_p)
 {
 	if (roami_page_access(node, page) != ROAM_NONE || !roami_page_try(node, page))
@@ -208,7 +208,7 @@ bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p)
 	return *home_p == roami_me(node);
 }
 
-/* Whether `page` comes along with a page that is fetched from `home`: pending on return if so. */
+/* Whether `page` comes along with a fetch from `home`; if so, it is pending on return. */
 static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned home)
 {
 	if (page >= roami_pages(node) || !roami_page_again(node, page, home) ||
@@ -222,7 +222,7 @@ static bool home_goes_along(struct roami_node *node, uint32_t page, unsigned hom
 	return false;
 }
 
-/* home_goes_along for the next page of a row that is written. */
+/* home_goes_along for the next page of a row that this node writes. */
 static bool home_in_row(struct roami_node *node, uint32_t page, unsigned home)
 {
 	unsigned its;
@@ -236,9 +236,9 @@ static bool home_in_row(struct roami_node *node, uint32_t page, unsigned home)
 }
 
 /*
- * Pages behind this one that the node had too, and lost since, are probably read again, too, and
- * pages behind a row of pages that it writes are probably written: they cost less along with this
- * page than with a fetch of their own.
+ * The node will probably read again the pages behind this one that it had and lost, and write the
+ * pages behind a row that it writes: these cost less along with this page than by fetches of their
+ * own.
  */
 void home_read_fault(struct roami_node *node, uint32_t page)
 {
@@ -287,14 +287,14 @@ static bool dirty_has(const struct roam_dirty *dirty, size_t count, uint32_t pag
 	return false;
 }
 
-/* What is to be told of a newly shared page that is not in this release's list. */
+/* What to tell of a newly shared page that is not in this release's list. */
 enum home_news {
 	HOME_TOLD,   /* nothing was written unseen */
 	HOME_UNSEEN, /* it is open, and may have been written unseen */
 	HOME_LATE    /* a handler closed it, or gave it away, since the list was made */
 };
 
-/* The page is pending on return, unless there is nothing to tell. */
+/* What to tell of a page; it is pending on return, unless there is nothing to tell. */
 static enum home_news home_news(struct roami_node *node, uint32_t page)
 {
 	roami_page_hold(node, page);
@@ -308,9 +308,9 @@ static enum home_news home_news(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Whether own pages of which other nodes have copies may stay open.  Where all writes must be seen:
- * if all copies end before a thread of this node writes again; else such a thread could write what
- * a copy still lacks.
+ * Whether own pages of which other nodes have copies may stay open.  If the protocol must see all
+ * writes, only when all copies end before a thread of this node writes again: else that thread
+ * could write a byte that a copy still lacks.
  */
 static bool home_may_open(struct roami_node *node, const struct roam_sync *sync)
 {
@@ -318,11 +318,11 @@ static bool home_may_open(struct roami_node *node, const struct roam_sync *sync)
 }
 
 /*
- * A page with HOME_UNSEEN gets a new version either way.  Then it is protected, so that its next
- * write is seen; or left open and marked as not shared, so that the next fetch reports it again.
- * The first costs a fault if it is written in the next interval, the second a fetch by each reader
- * if it is not.  Left open at first and after a write that was seen, until `shares` is 0; then
- * protected, to find out.
+ * Whether an own page with HOME_UNSEEN, which gets a new version either way, stays open.  Left
+ * open, it is marked as not shared, and the next fetch reports it again; otherwise it is protected,
+ * and its next write is seen.  Protecting costs a fault if the page is written in the next
+ * interval, leaving it open a fetch by each reader if it is not.  It is left open at first and
+ * after a write that was seen, until `shares` is 0; then it is protected, to find out.
  */
 static bool home_leave_open(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
@@ -338,10 +338,10 @@ static bool home_leave_open(struct roami_node *node, const struct roam_sync *syn
 }
 
 /*
- * Under ScC a page that was written without a change gets a notice too: what the section wrote may
- * be what this node had written, or read, before it, and a copy may be older than that.  Returns
- * the version that has it; never less than what the locks held tell already, for of two notices of
- * a page in a list the later one counts.
+ * The version for the notice that a page without a change gets under ScC: the section may have
+ * written, unchanged, a byte that this node wrote or read before it, and a copy may be older than
+ * that byte.  The version is never less than the held locks tell already, because the later of two
+ * notices of a page in a list counts.
  */
 static uint64_t home_silent(struct roami_node *node, uint32_t page)
 {
@@ -353,7 +353,7 @@ static uint64_t home_silent(struct roami_node *node, uint32_t page)
 	return version > home_need(&data->page) ? version : home_need(&data->page);
 }
 
-/* The page of this home gets a new version, and a notice. */
+/* Gives a page of this home a new version, and a notice. */
 static void home_tell(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
@@ -362,8 +362,8 @@ static void home_tell(struct roami_node *node, uint32_t page)
 }
 
 /*
- * The writes of this interval are in the bytes that were given away, though the page will be in the
- * next release's list.
+ * Gives notice of a page that a handler closed or gave away: the bytes have this interval's writes,
+ * though the page comes only in the next release's list.
  */
 static void home_publish_late(struct roami_node *node, uint32_t page)
 {
@@ -380,9 +380,7 @@ static void home_publish_late(struct roami_node *node, uint32_t page)
 	roami_page_done(node, page);
 }
 
-/*
- * Gives notice of pages, ascending, that are not in the release's list; the release does for those.
- */
+/* Gives notice of pages, ascending, that are not in the release's list; others get it later. */
 static void home_publish(struct roami_node *node, const struct roam_sync *sync, uint32_t *pages,
 			 size_t count)
 {
@@ -427,7 +425,7 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /*
- * After the home's answer: this node's copy is current if no other diff came between (rule 6.2).
+ * Handles the home's answer: this node's copy is current if no other diff came between (rule 6.2).
  * The page is pending and no thread of this node acquires meanwhile, so `have` does not change.
  */
 void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t ref)
@@ -451,8 +449,8 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
 }
 
 /*
- * A write to an own shared page was seen: from now on the page is left open for a while.  It was
- * not closed since, unless the protocol wants to see all writes.
+ * Leaves an own shared page open for a while, after a write to it was seen.  It has not been closed
+ * since the write, unless the protocol wants to see all writes.
  */
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
@@ -509,7 +507,8 @@ bool home_needs(struct roami_node *node, const struct roam_notice *notice)
 }
 
 /*
- * Drops the copies of `pages`, ascending.  Dirty ones go home first, once they cannot be written.
+ * Drops the copies of `pages`, ascending.  The diffs of dirty ones go home first, once the pages
+ * are closed.
  */
 static void home_drop(struct roami_node *node, const struct roam_sync *sync, uint32_t *pages,
 		      size_t count, home_flush_fn *give)

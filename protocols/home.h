@@ -11,7 +11,7 @@ enum home_state {
 	HOME_INVALID,    /* no copy, or one that must not be read */
 	HOME_COPY,       /* a copy as new as `need` asks */
 	HOME_MASTER,     /* this node is the page's home */
-	HOME_PROVISIONAL /* no node was, when the page was opened for writing */
+	HOME_PROVISIONAL /* no node was the page's home when it was opened for writing */
 };
 
 /* The first three are states 0 to 2 in every home-based protocol; home_states is their table. */
@@ -26,9 +26,9 @@ extern const struct roam_page_state home_states[];
 struct home_page {
 	/* Of a copy: the version, read before its bytes were copied. */
 	uint64_t have : HOME_VERSION_BITS;
-	/* Of a copy: by how much the version of the newest write notice is beyond `have`. */
+	/* Of a copy: how far the version of the newest write notice is beyond `have`. */
 	uint64_t beyond : HOME_BEYOND_BITS;
-	/* At the home: how many more releases that find it shared leave it open. */
+	/* At the home: how many more releases that find the page shared leave it open. */
 	uint64_t shares : HOME_SHARES_BITS;
 } __attribute__((packed, aligned(4)));
 
@@ -44,10 +44,9 @@ static inline bool home_stale(const struct home_page *data)
 }
 
 /*
- * Sets the versions that a copy has, and must have.  A copy with a newer version than needed may be
- * said to need what it has: nothing older comes from a home any more.  Of a copy so old that the
- * difference has no room it does not matter what it has: diffs that would bring it up to date are
- * long gone.
+ * Sets the versions that a copy has and must have.  A copy newer than needed may count as needing
+ * what it has: the home sends nothing older any more.  If the difference has no room, the exact
+ * version of the copy does not matter: diffs that would bring it up to date are long gone.
  */
 static inline void home_set(struct home_page *data, uint64_t have, uint64_t need)
 {
@@ -63,13 +62,13 @@ static inline void home_set(struct home_page *data, uint64_t have, uint64_t need
 	data->beyond = beyond & most;
 }
 
-/* A copy of this version has come. */
+/* Notes that a copy of this version has come. */
 static inline void home_has(struct home_page *data, uint64_t version)
 {
 	home_set(data, version, home_need(data));
 }
 
-/* This node was the home, and keeps a copy of this version. */
+/* Notes that this node, which was the home, keeps a copy of this version. */
 static inline void home_kept(struct home_page *data, uint64_t version)
 {
 	home_set(data, version, version);
@@ -81,19 +80,17 @@ struct home_scoped_page {
 	uint64_t sent; /* the version that this node's last diff made */
 };
 
-/* Finds the page's home, claiming it if no node did, and opens the pending page. */
+/* Finds the page's home, or claims it if no node has, and opens the pending page. */
 void home_read_fault(struct roami_node *node, uint32_t page);
 
 /*
  * Opens the pending page for writing if that needs no home yet (home/provisional.h);
- * home_claim_provisional is the rest, for the slot `provisional`.
+ * home_claim_provisional claims it later, for the slot `provisional`.
  */
 bool home_provisional(struct roami_node *node, uint32_t page);
 void home_claim_provisional(struct roami_node *node, const uint32_t *pages, size_t count);
 
-/*
- * After the pending page was claimed: claims more pages, if this thread claims steadily; opens all.
- */
+/* Claims more pages after the pending one, if this thread claims steadily; opens all. */
 void home_claimed(struct roami_node *node, uint32_t page);
 
 /*
@@ -103,7 +100,7 @@ void home_claimed(struct roami_node *node, uint32_t page);
 bool home_mine(struct roami_node *node, uint32_t page, unsigned *home_p);
 
 /*
- * This node becomes home of the pending page.  No other node has a copy yet, so writes need no
+ * Makes this node the home of the pending page.  No other node has a copy yet, so writes need no
  * detection.
  */
 void home_take(struct roami_node *node, uint32_t page);
@@ -122,22 +119,20 @@ typedef void home_fetch_fn(struct roami_node *node, struct roam_fetch_one *list,
 void home_ahead_by(struct roami_node *node, uint32_t from, uint32_t pages, int32_t stride,
 		   home_fetch_fn *fetch);
 
-/* Opens pages that were fetched ahead, all copies or all own ones, and ends them. */
+/* Opens pages that were fetched ahead, either all copies or all own pages; none is pending then. */
 void home_open_run(struct roami_node *node, uint32_t first, uint32_t count);
 
-/* Whether the pending page `page` may be opened along with a page that is written. */
+/* Whether the pending page `page` may be opened along with a page that is being written. */
 typedef bool home_fits_fn(struct roami_node *node, uint32_t page);
 
 /*
- * The pending page `page` of this home is about to be written.  The next ones probably are, too: as
- * many as are open before it without a gap, up to 31.  Opens those of them that can be read and
- * fit.
+ * Opens the pending page `page` of this home for writing, and with it the next pages, which will
+ * probably be written, too: as many as are open before it without a gap, up to 31, if they can be
+ * read and fit.
  */
 void home_write_run(struct roami_node *node, uint32_t page, home_fits_fn *fits);
 
-/*
- * home_write_run for a copy: with those behind it.
- */
+/* home_write_run for a copy, with the copies behind it. */
 void home_write_row(struct roami_node *node, uint32_t page);
 
 /*
@@ -148,8 +143,8 @@ void home_publish_shared(struct roami_node *node, const struct roam_sync *sync,
 			 const struct roam_dirty *dirty, size_t count);
 
 /*
- * Sends the diffs of dirty pages to their homes, counts up the versions of own ones; gives notice
- * of all pages that changed.
+ * Sends the diffs of dirty pages to their homes and counts up the versions of own pages; gives
+ * notice of all pages that changed.
  */
 void home_flush(struct roami_node *node, const struct roam_sync *sync, struct roam_dirty *dirty,
 		size_t count);
@@ -157,12 +152,12 @@ void home_flush(struct roami_node *node, const struct roam_sync *sync, struct ro
 /* Gives notice of a page that this node, its home, has written. */
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page);
 
-/* Gives notice of a copy whose diff, if it `changed`, made dirty->version; ref: to the home. */
+/* Gives notice of a copy.  If it `changed`, its diff made dirty->version; ref: to the home. */
 void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint32_t ref);
 
 /*
- * Notes which versions the notices ask for.  Copies that are too old are flushed if dirty, and are
- * gone on return.
+ * Notes which versions the notices ask for.  Flushes copies that are too old, if dirty, and drops
+ * them.
  */
 typedef void home_flush_fn(struct roami_node *node, const struct roam_sync *sync,
 			   struct roam_dirty *dirty, size_t count);
@@ -170,15 +165,16 @@ void home_invalidate(struct roami_node *node, const struct roam_sync *sync,
 		     const struct roam_notice *notices, size_t count, home_flush_fn *flush);
 
 /*
- * Copies that the notices make too old, but that this node writes in every interval, are brought up
- * to date in place, and stay open: what the home has that the twin has not is patched in.
+ * Brings copies that the notices make too old, but that this node writes in every interval, up to
+ * date in place: bytes that the home has and the twin lacks are patched in, and the copies stay
+ * open.
  */
 void home_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count);
 
 /* Notes the version that a notice asks for; returns whether a copy that is too old is here. */
 bool home_needs(struct roami_node *node, const struct roam_notice *notice);
 
-/* The pending page is about to be fetched. */
+/* Notes that the pending page is about to be fetched. */
 static inline void home_expect(struct roami_node *node, uint32_t page)
 {
 	if (roami_model(node) == ROAM_MODEL_RC)
@@ -187,7 +183,7 @@ static inline void home_expect(struct roami_node *node, uint32_t page)
 
 bool home_evict(struct roami_node *node, uint32_t page);
 
-/* Invariants over all nodes of a world at rest. */
+/* Checks the invariants over all nodes of a world at rest. */
 void home_check(struct roami_node *const *nodes, unsigned count);
 
 #endif

@@ -14,8 +14,8 @@ bool home_provisional(struct roami_node *node, uint32_t page)
 }
 
 /*
- * The claim won the page: it is this node's, and goes on being written without detection, as if it
- * had been claimed first.
+ * Makes a page whose claim was granted this node's, which goes on writing it without detection, as
+ * if it had been claimed first.
  */
 static void home_won(struct roami_node *node, uint32_t page)
 {
@@ -28,7 +28,8 @@ static void home_won(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Another node has made this one the page's home, and may have a copy that lacks what was written.
+ * Takes a page of which another node has made this one the home; that node may have a copy that
+ * lacks this node's writes.
  */
 static void home_given(struct roami_node *node, uint32_t page)
 {
@@ -40,8 +41,9 @@ static void home_given(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Finds the home of a page that was not granted.  true: another node, which may be claiming the
- * page still, and is waited for; false: this one after all, if the page was placed here meanwhile.
+ * Finds the home of a page whose claim was not granted.  true: it is another node, which may still
+ * be claiming the page, and is waited for; false: it is this node, where the page was placed
+ * meanwhile.
  */
 static bool home_elsewhere(struct roami_node *node, struct roam_fetch_one *one)
 {
@@ -57,7 +59,7 @@ static bool home_elsewhere(struct roami_node *node, struct roam_fetch_one *one)
 	return false;
 }
 
-/* The pages' homes are other nodes: makes copies of them, dirty with what was written here. */
+/* Makes copies of pages whose homes are other nodes, dirty with what was written here. */
 static void home_lost(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
 {
 	uint32_t pages[FETCH_AT_ONCE];

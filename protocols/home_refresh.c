@@ -1,7 +1,7 @@
 /*
  * Copies that are brought up to date while they are open.  A page that this node and others write
- * in every interval would else be dropped, fetched, opened by a fault, given a twin and made
- * writable by another fault, after every acquire.
+ * in every interval would otherwise be dropped after every acquire, fetched, opened by a fault,
+ * given a twin, and made writable by another fault.
  */
 #include "home.h"
 
@@ -27,7 +27,7 @@ static void refresh_some(struct roami_node *node, struct roam_fetch_one *list, u
 	}
 }
 
-/* Whether the page is to be refreshed: pending on return if so. */
+/* Whether the page is to be refreshed; if so, it is pending on return. */
 static bool refresh_wants(struct roami_node *node, const struct roam_notice *notice)
 {
 	if (!roami_page_dirty(node, notice->page) || !home_needs(node, notice))
@@ -40,7 +40,7 @@ static bool refresh_wants(struct roami_node *node, const struct roam_notice *not
 	return false;
 }
 
-/* A fetch that begins now brings what all notices of the page ask for. */
+/* A fetch that begins now brings the versions that all notices of the page ask for. */
 void home_refresh(struct roami_node *node, const struct roam_notice *notices, size_t count)
 {
 	struct roam_fetch_one list[ROAM_REFRESH_MAX];

@@ -1,10 +1,11 @@
-/* Pages that are written in a row open together: own ones, or copies. */
+/* Pages that are written in a row open together: own pages, or copies. */
 #include "home.h"
 
 #define RUN_MAX 31u
 
 /*
- * Whether the page is open for reading only, not pending, and it `fits`: pending on return if so.
+ * Whether the page is open for reading only, not pending, and `fits`; if so, it is pending on
+ * return.
  */
 static bool run_next(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 {
@@ -16,7 +17,10 @@ static bool run_next(struct roami_node *node, uint32_t page, home_fits_fn *fits)
 	return false;
 }
 
-/* An own page has no twin to tell whether it was written: other nodes would be told that it was. */
+/*
+ * Only copies fit: an own page has no twin to tell whether it was written, so a notice would tell
+ * other nodes that it was.
+ */
 static bool row_fits(struct roami_node *node, uint32_t page)
 {
 	return roami_page_state(node, page) == HOME_COPY;
@@ -24,7 +28,7 @@ static bool row_fits(struct roami_node *node, uint32_t page)
 
 void home_write_row(struct roami_node *node, uint32_t page)
 {
-	/* Its write fault tells the race detector which code writes a page. */
+	/* The race detector learns from each page's own write fault which code writes it. */
 	if (row_fits(node, page) && !roami_checks_races(node))
 		home_write_run(node, page, row_fits);
 }

@@ -11,32 +11,32 @@
  * that their copy is gone.  The owner is found in one of two ways (ROAM_IVY).  Fixed distributed
  * manager: the page's manager knows which node asked last for writing, and passes requests on.
  * Dynamic distributed manager: every node has a probable owner for every page and asks that one; a
- * node that is not the owner passes the request on along its own guess, so that it reaches the
- * owner.
+ * node that is not the owner passes the request on to its own probable owner, so that it reaches
+ * the owner in the end.
  *
  * Page states: start (owner at node 0, none elsewhere); none -> fetch -> copy -> none for reading,
  * by way of evicted if the copy was evicted; none or copy -> asked -> owner for writing; owner ->
- * shared when another node reads, back when it writes itself; owner or shared -> none when another
- * node writes.
+ * shared when another node reads, and back when this node writes; owner or shared -> none when
+ * another node writes.
  *
- * Messages: read and write, passed on until they are at the owner; answered with the page's bytes,
- * for a write with the copyset before them, and without bytes if the asker has a copy.  invalidate,
- * to each node of the copyset; answered when the copy is gone.  drop, passed on to the owner: the
- * sender has evicted its copy; answered when it has left the copyset.
+ * Messages: read and write, passed on until they are at the owner, which answers with the page's
+ * bytes, for a write with the copyset before them, and without bytes if the asker has a copy.
+ * invalidate, to each node of the copyset; answered when the copy is gone.  drop, passed on to the
+ * owner: the sender has evicted its copy; answered when it has left the copyset.
  *
  * Sequential consistency: a write waits until no other node can read the page (rule 2.6).
  *
- * Why requests meet no dead end.  A guess changes when a write request is passed on (to the asker:
- * it will be the owner), when the page is given away (to the node that got it) and, under dynamic
- * managers, at an invalidation (to the node that sent it).  So a guess is never older than the time
- * this node was owner itself, and leads to an owner or to a node that asked to be; that node keeps
- * requests until it has the page.  A fixed manager's guess is the last node that asked.  An
- * invalidation never waits for a write under way, only for a copy that the owner has sent already.
+ * Why requests meet no dead end.  A node's probable owner becomes the asker when a write request is
+ * passed on, the receiver when the page is given away and, under dynamic managers, the sender of an
+ * invalidation.  So it is never older than the time this node was owner itself, and leads to an
+ * owner or to a node that asked to be; that node keeps requests until it has the page.  A fixed
+ * manager's probable owner is the last node that asked.  An invalidation never waits for a write
+ * under way, only for a copy that the owner has sent already.
  *
  * Differences from the papers, and why:
  * - The manager keeps no copyset and gets no confirmations, as in the papers' improved managers: it
  *   is a node that all others ask first, and is otherwise like any other in the dynamic scheme.
- * - Reads leave the ownership and the guesses as they are; only write requests change them.
+ * - Reads leave the owner and the probable owners as they are; only write requests change them.
  * - A page stays for a moment where it came, so that the access that faulted can be made, and for
  *   longer if the thread was kept from running (roami_stay_ns): so some thread always gets on.
  * - Invalidations go out all at once, not by a broadcast.
@@ -74,7 +74,7 @@ static void ivy_move(struct roami_node *node, uint32_t page, enum ivy_state stat
 	roami_page_unlock(node, page);
 }
 
-/* The page came, and stays for a while. */
+/* Lets a page that came stay for a while. */
 static void ivy_keep(struct roami_node *node, uint32_t page)
 {
 	const struct ivy_node *ivy = roami_node_state(node);
@@ -88,7 +88,7 @@ static void ivy_keep(struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- faults */
 
-/* Sends a request towards the page's owner; whether the page came with the answer. */
+/* Sends a request towards the page's owner; returns whether the page came with the answer. */
 static bool ivy_ask(struct roami_node *node, uint32_t page, unsigned type, void *answer,
 		    size_t bytes)
 {
@@ -106,7 +106,7 @@ static bool ivy_ask(struct roami_node *node, uint32_t page, unsigned type, void 
 	return came;
 }
 
-/* A read of the owner, whose bytes are still here. */
+/* Opens the owner's page for reading; its bytes are still here. */
 static void ivy_read_own(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
@@ -121,8 +121,8 @@ static void ivy_read_own(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Takes this node out of the copyset after an eviction: else an invalidation could mean the evicted
- * copy or the next one.
+ * Takes this node out of the copyset after an eviction: otherwise an invalidation could be about
+ * the evicted copy or about the next one.
  */
 static void ivy_leave(struct roami_node *node, uint32_t page)
 {
@@ -154,7 +154,7 @@ void ivy_read_fault(struct roami_node *node, uint32_t page)
 	roami_page_unlock(node, page);
 }
 
-/* Requests for the page are parked from now on. */
+/* Makes this node the owner; requests for the page are parked from now on. */
 void ivy_take(struct roami_node *node, uint32_t page)
 {
 	struct ivy_page *data = roami_page_data(node, page);
@@ -217,8 +217,8 @@ void ivy_collect(struct roami_node *node, uint32_t page)
 /* ------------------------------------------------------------------------------------ messages */
 
 /*
- * Whether this node, as the page's owner, can answer now: then the page lock is held on return.
- * Else the request was parked, delayed or passed on.
+ * Whether this node, as the page's owner, can answer now; if so, the page lock is held on return.
+ * If not, the request was parked, delayed or passed on.
  */
 static bool ivy_serves(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		       unsigned type)
@@ -275,7 +275,7 @@ static void ivy_read(struct roami_node *node, const struct roam_request *request
 	roami_page_unlock(node, page);
 }
 
-/* No thread of this node can look at the page from here on. */
+/* Takes the page away from this node's threads, none of which can read it from here on. */
 static void ivy_lose(struct roami_node *node, uint32_t page)
 {
 	const struct ivy_node *ivy = roami_node_state(node);
@@ -313,7 +313,7 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 	roami_page_unlock(node, page);
 }
 
-/* The sender waits for the answer: from then on no thread of this node can read the page. */
+/* Closes a copy; once the sender has the answer, no thread of this node can read the page. */
 static void ivy_invalidate(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = roami_request_page(node, request, sizeof(page));
@@ -361,7 +361,8 @@ static void ivy_drop(struct roami_node *node, const struct roam_request *request
 /* --------------------------------------------------------------------------------------- tests */
 
 /*
- * One owner; its copyset is the nodes that have a copy or evicted one; a node that writes is alone.
+ * A page has one owner; its copyset is the nodes that have a copy or evicted one; a writer is
+ * alone.
  */
 static void ivy_check_page(struct roami_node *const *nodes, unsigned count, uint32_t page)
 {

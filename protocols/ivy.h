@@ -12,7 +12,7 @@ enum ivy_state {
 	IVY_NONE,    /* no access; the page is at its owner */
 	IVY_FETCH,   /* a read asked for a copy */
 	IVY_COPY,    /* a copy that may be read; this node is in the owner's copyset */
-	IVY_EVICTED, /* the copy was given up, unknown to the owner */
+	IVY_EVICTED, /* the copy was evicted, and the owner does not know it yet */
 	IVY_ASKED,   /* a write asked for the page; a copy may be here until it is invalidated */
 	IVY_SHARED,  /* owner; others have copies, so no node writes */
 	IVY_OWNER    /* owner; no other node has the page */
@@ -25,23 +25,23 @@ enum { IVY_MANAGER_FIXED, IVY_MANAGER_DYNAMIC }; /* the values of ROAM_IVY */
 /* Per page; begins the page data of each protocol that uses ivy's parts. */
 struct ivy_page {
 	uint64_t copies; /* at the owner, the copyset: a bit for each node that has a copy */
-	uint64_t until;  /* the page may not leave before; after that: when it left */
+	uint64_t until;  /* until when the page may not leave; after that, when it left */
 	uint32_t owner;  /* elsewhere: the probable owner; at first node 0 */
 	uint32_t spare;
 };
 
-/* Per node; begins the node state of each of them. */
+/* Per node; begins the node state of each protocol that uses ivy's parts. */
 struct ivy_node {
 	bool dynamic; /* requests go to the probable owner; else to the page's manager */
-	/* How long in ns a page that came here stays at least; called under the page lock. */
+	/* How long, in ns, a page stays at least after it came here; called under the page lock. */
 	uint64_t (*window)(struct roami_node *node, uint32_t page);
 	/*
-	 * The owner answers a read, of which the page's state knows: it gives up writing, and
+	 * The owner's answer to a read, which the page's state shows already: gives up writing, and
 	 * replies with the bytes.  Under the page lock.
 	 */
 	void (*lend)(struct roami_node *node, const struct roam_request *request, uint32_t page);
 	/*
-	 * A node that writes has taken the page away, to which this node had access until then; its
+	 * Called when a node that writes takes the page away, to which this node had access; its
 	 * bytes are not sent yet.  Under the page lock.  NULL: nothing is to be done.
 	 */
 	void (*lost)(struct roami_node *node, uint32_t page);
@@ -51,12 +51,12 @@ extern const struct roam_page_state ivy_states[];
 extern const struct roam_message ivy_messages[];
 
 /*
- * The page's state, with what "start" means at this node in place of it.  The page lock is held, or
- * nothing runs.
+ * The page's state, where "start" is replaced by what it means at this node.  The page lock is
+ * held, or nothing runs.
  */
 enum ivy_state ivy_state(struct roami_node *node, uint32_t page);
 
-/* ivy_state, without the lock held: an invalidation may come between. */
+/* ivy_state without the lock held: an invalidation may come between. */
 enum ivy_state ivy_look(struct roami_node *node, uint32_t page);
 
 static inline bool ivy_owns(enum ivy_state state)
@@ -70,10 +70,10 @@ static inline uint64_t ivy_bit(unsigned node)
 	return UINT64_C(1) << node;
 }
 
-/* The `lend` of ivy itself. */
+/* ivy's own `lend`. */
 void ivy_lend(struct roami_node *node, const struct roam_request *request, uint32_t page);
 
-/* The pending page, of another owner: this node becomes that, with the copyset. */
+/* Makes this node the owner of the pending page, with the copyset; another node is the owner. */
 void ivy_take(struct roami_node *node, uint32_t page);
 
 void ivy_read_fault(struct roami_node *node, uint32_t page);

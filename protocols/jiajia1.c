@@ -7,10 +7,10 @@
  * Idea.  Every page has a fixed home with the master copy, as under hlrc.  What differs is which
  * nodes are told of a write.  A critical section is a scope: a node that acquires a lock sees what
  * was written in the earlier sections of that lock, and need not see what was written outside of
- * them.  So the write notices stay with the lock whose section wrote: its list travels with its
- * token and is emptied by full barriers, which tell every node everything.  A node is told of fewer
- * pages than under release consistency, drops fewer copies and fetches less; programs that hand on
- * by a lock what they wrote outside of its sections are wrong under it.
+ * them.  So write notices belong to the lock in whose section the writes were: the lock's list
+ * travels with its token and is emptied by full barriers, which tell every node everything.  A node
+ * is told of fewer pages than under release consistency, drops fewer copies and fetches less.
+ * Programs that use a lock to pass on writes made outside of its sections are wrong under it.
  *
  * Page states: as in hlrc; invalid -> copy -> invalid at other nodes, invalid -> master at home.
  *
@@ -26,8 +26,8 @@
  *   home after each release, so that each section's first write of it is seen and put into the
  *   lists. (hlrc leaves such pages open at times and gives notice later: under a transitive model a
  *   node that is told of a later interval is told of the earlier ones, too.)
- * - A page written without a change gets a notice too: the section may have written what its node
- *   wrote before it, and a diff does not show that.
+ * - A page written without a change gets a notice too: the section may have written the values that
+ *   its node wrote before it, which a diff does not show.
  * - jiajia1-rc is this file with release consistency: notices do not belong to locks, and reach
  *   every node that acquires, as hlrc's do.
  * - Homes are claimed by the first node that touches the page after CREATE, not in blocks.
@@ -47,7 +47,7 @@ static void jiajia1_acquire(struct roami_node *node, const struct roam_sync *syn
 	home_invalidate(node, sync, notices, count, home_flush);
 }
 
-/* The model is a parameter: under -rc each synchronisation passes on all that a node knows. */
+/* For both models: under -rc each synchronisation passes on all that a node knows. */
 #define JIAJIA1_FIELDS					\
 	.writes = ROAM_WRITES_DIFF,			\
 	.closes_homes = true,				\

@@ -38,18 +38,18 @@
 enum { JIAJIA2_TAKE = MOVING_TYPES };
 
 struct jiajia2_node {
-	uint32_t wrote; /* first page, + 1, of those flushed here whose copy was current then */
+	uint32_t wrote; /* 1 + the first of the flushed pages whose copies were current */
 };
 
 struct jiajia2_page {
 	struct moving_page moving;
-	uint32_t next; /* in the list of struct jiajia2_node, + 1 */
+	uint32_t next; /* 1 + the next page in that list */
 	bool listed;
 	bool others;      /* another node wrote it since the last full barrier */
 	uint64_t barrier; /* the number of that barrier */
 };
 
-/* What a take message has of each page: the version of the asker's copy. */
+/* What a take message says of each page: the version of the asker's copy. */
 struct jiajia2_offer {
 	uint32_t page;
 	uint32_t spare;
@@ -116,7 +116,7 @@ static void jiajia2_acquire(struct roami_node *node, const struct roam_sync *syn
 
 /* ------------------------------------------------------------------------------------ barriers */
 
-/* Pages of one home, pending here until that home has answered. */
+/* Pages of one home, pending at this node until the home has answered. */
 struct jiajia2_take {
 	unsigned home;
 	unsigned count;
@@ -124,7 +124,7 @@ struct jiajia2_take {
 	uint32_t refs[TAKE_ONCE];
 };
 
-/* Whether this node alone wrote the page since the last full barrier; it is pending if so. */
+/* Whether only this node wrote the page since the last full barrier; if so, it is pending. */
 static bool jiajia2_alone(struct roami_node *node, uint32_t page)
 {
 	const struct jiajia2_page *data = jiajia2_page(node, page);
@@ -204,9 +204,9 @@ static void jiajia2_met(struct roami_node *node)
 /* ------------------------------------------------------------------------------------ messages */
 
 /*
- * Gives the page to node `to`, if the version of that node's copy is the home's, and returns a
- * reference to the new home; else 0.  Only the home knows the epoch for certain, and it must not be
- * the last one.
+ * Gives the page to node `to` and returns a reference to the new home, if the version of that
+ * node's copy is the home's; else returns 0.  Only the home knows the epoch for certain, and it
+ * must not be the last one.
  */
 static uint32_t jiajia2_hand_over(struct roami_node *node, const struct jiajia2_offer *offer,
 				  unsigned to)
@@ -268,7 +268,7 @@ static const struct roam_message jiajia2_messages[] = {
 	{NULL, NULL, 0},
 };
 
-/* The model is a parameter: under -rc each synchronisation passes on all that a node knows. */
+/* For both models: under -rc each synchronisation passes on all that a node knows. */
 #define JIAJIA2_FIELDS                                                                         \
 	.writes = ROAM_WRITES_DIFF, .closes_homes = true, .homes = ROAM_HOMES_MOVING,          \
 	.node_size = sizeof(struct jiajia2_node), .page_size = sizeof(struct jiajia2_page),    \

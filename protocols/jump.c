@@ -24,13 +24,13 @@
  *   its diff came, or it asks again, or the next full barrier.  Only the policy depends on that:
  *   copies that stay behind are no danger, for their diffs find the home wherever it is.
  * - The old home's writes of the open interval are in the bytes that it sends.  Its next release
- *   still owes the notice, with the version that giving the page away has counted for them.
+ *   still owes their notice, with the version that giving the page away counted up to.
  * - A request that was passed on three times is served with a copy; so is one that comes while the
  *   home works on the page, and one that reads ahead.  So a page cannot run away from the node that
  *   wants it.
  * - Notices have the reference to the new home; no other message announces it.
- * - jump-rc is this file with release consistency, for programs that hand on by a lock what they
- *   wrote outside of its sections.
+ * - jump-rc is this file with release consistency, for programs that use a lock to pass on writes
+ *   made outside of its sections.
  */
 #include "moving.h"
 
@@ -89,7 +89,7 @@ static const struct roam_message jump_messages[] = {
 	{NULL, NULL, 0},
 };
 
-/* The model is a parameter: under -rc each synchronisation passes on all that a node knows. */
+/* For both models: under -rc each synchronisation passes on all that a node knows. */
 #define JUMP_FIELDS                                                                            \
 	.writes = ROAM_WRITES_DIFF, .closes_homes = true, .homes = ROAM_HOMES_FOLLOWING,       \
 	.page_size = sizeof(struct moving_page),                         \

@@ -11,15 +11,15 @@
  * can: when it is asked, or when another node's notice makes its own page unreadable.  So a page
  * that one node writes in many intervals has one twin and one diff for all of them.
  *
- * Diffs are kept by their writers, in a bounded store.  At half the bound (at a quarter, at a full
- * barrier) a node gives the oldest to the pages' managers, whose copies become the base: a node
- * that asks for a diff that is gone takes the manager's page instead (rule 8.1).
+ * Diffs are kept by their writers, in a bounded store.  When half the bound is used (a quarter, at
+ * a full barrier), a node gives the oldest diffs to the pages' managers, whose copies become the
+ * base: a node that asks for a diff that is gone takes the manager's page instead (rule 8.1).
  *
  * Page states: start (the first bytes here at node 0, none elsewhere); stale, a copy that must not
  * be read; copy.
  *
- * Messages: diffs and page, asked by a fault; marks, base and patch, from a node that makes room to
- * a page's manager: which diffs it has; a first copy; diffs.
+ * Messages: diffs and page, requests of a fault; marks, base and patch, from a node that makes room
+ * to a page's manager: asking which diffs it has; a first copy; diffs.
  *
  * The order of diffs.  Each has a key, one more than any in the copy that it was made of.  If a
  * write in diff D happened before one in diff E to the same byte, E's writer had to apply D first,
@@ -27,8 +27,8 @@
  * E asks for D too, for three reasons:
  * - All notices of a page that one acquire brings are noted at once.
  * - A notice counts up to the interval that the acquire shows, though the log may know a later one.
- * - Another node's notice ends the diff of a page, even if the page has what the notice names: a
- *   diff that went on could hold what was written after it.
+ * - Another node's notice ends the diff of a page, even if the page has the writes that the notice
+ *   names: a longer diff could contain writes made after the notice.
  *
  * A copy is *closed* then: it has a diff only together with what happened before that diff.
  *
@@ -42,8 +42,8 @@
  * - Keys instead of vector clocks order diffs: eight bytes, and no search for the least one.
  * - Collection needs no second barrier, and works without barriers: see above.
  * - A node without a copy takes that of the busiest writer, stale or not, and asks for the rest.
- * - A page that is being written is given without its open writes: what is written and written back
- *   would be in no diff.
+ * - A page that is being written is given without its open writes: a byte that is changed and
+ *   changed back would be in no diff.
  */
 #include "lrc.h"
 
@@ -70,7 +70,7 @@ static bool lrc_stale(struct roami_node *node, uint32_t page)
 	return !lrc_has(node, page);
 }
 
-/* A node that has a copy for certain; under the page lock. */
+/* A node that certainly has a copy; under the page lock. */
 static unsigned lrc_holder(struct roami_node *node, uint32_t page)
 {
 	const struct lrc_page *data = lrc_page(node, page);
@@ -83,7 +83,7 @@ static unsigned lrc_holder(struct roami_node *node, uint32_t page)
 	return holder;
 }
 
-/* Brings the diffs that the copy lacks; false: some are gone. */
+/* Fetches the diffs that the copy lacks; false: some are gone. */
 static bool lrc_fetch_diffs(struct roami_node *node, uint32_t page)
 {
 	struct lrc_page *data = lrc_page(node, page);
@@ -202,8 +202,8 @@ static void lrc_end_diff(struct roami_node *node, uint32_t page)
 }
 
 /*
- * The twin has writes of this interval, or all of them are in an older interval's diff.  While
- * diffs are checked each interval has a diff of its own.
+ * Notes the page's writes of this interval, which are in its twin, or all in an older interval's
+ * diff. While diffs are checked, each interval has a diff of its own.
  */
 static void lrc_release_page(struct roami_node *node, uint32_t page)
 {
@@ -233,7 +233,7 @@ static void lrc_release(struct roami_node *node, const struct roam_sync *sync,
 
 /*
  * Closes pages that notices named, and ends their diffs: a node that knows only the older of this
- * node's intervals must not get with them what is written after this acquire.
+ * node's intervals must not get, with them, writes made after this acquire.
  */
 static void lrc_cut(struct roami_node *node, const uint32_t *pages, size_t count)
 {
@@ -264,7 +264,7 @@ static void lrc_cut(struct roami_node *node, const uint32_t *pages, size_t count
 	}
 }
 
-/* Notes all notices of the first page; returns how many these are. */
+/* Notes all notices of the first page; returns their number. */
 static size_t lrc_note(struct roami_node *node, const struct roam_notice *notices, size_t count)
 {
 	uint32_t page = notices[0].page;
@@ -315,8 +315,8 @@ static void lrc_collect(struct roami_node *node, uint32_t page)
 /* ---------------------------------------------------------------------------------------- tests */
 
 /*
- * A page's manager has what a writer gave away; no copy has more of a writer than that writer made;
- * a twin with writes of a closed interval is known to the store.
+ * A page's manager has the diffs that a writer gave away; no copy has more of a writer than the
+ * writer made; the store knows every twin with writes of a closed interval.
  */
 static void lrc_check_page_of(struct roami_node *const *nodes, unsigned count, uint32_t page)
 {

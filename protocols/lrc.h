@@ -12,15 +12,13 @@ enum lrc_state { LRC_START, LRC_STALE, LRC_COPY };
 
 enum { LRC_DIFFS, LRC_PAGE, LRC_MARKS, LRC_BASE, LRC_PATCH }; /* messages */
 
-/*
- * Head of a record in the store: of each diff, and of each twin with writes of a closed interval.
- */
+/* Head of a record in the store; a diff has one, and a twin with writes of a closed interval. */
 struct lrc_diff {
 	uint32_t page;
 	uint32_t next; /* of the page */
 	uint32_t older, newer;
 	uint64_t key;
-	uint64_t first, last; /* the intervals whose writes it has */
+	uint64_t first, last; /* the intervals whose writes the record has */
 	uint32_t bytes;
 	uint32_t spare;
 };
@@ -46,7 +44,7 @@ struct lrc_from {
 
 struct lrc_page {
 	uint32_t first, last; /* own stored diffs */
-	uint32_t twin;        /* the twin's record in the store; 0: the twin has open writes only */
+	uint32_t twin;        /* the twin's record in the store; 0: it has only open writes */
 	uint32_t spare;
 	uint64_t gone; /* the key of the newest own diff that only the manager has */
 	uint64_t key;  /* the highest key in the copy */
@@ -57,8 +55,8 @@ struct lrc_page {
 struct lrc_ask {
 	uint32_t page;
 	uint32_t spare;
-	uint64_t after;    /* the diffs after this key, */
-	uint64_t upto;     /* that began by this interval */
+	uint64_t after;    /* wants the diffs after this key */
+	uint64_t upto;     /* that began by this interval, */
 	uint64_t upto_key; /* or have at most this key */
 };
 
@@ -116,7 +114,7 @@ static inline size_t lrc_padded(size_t bytes)
 	return (bytes + 7u) & ~(size_t)7;
 }
 
-/* ---- stored diffs.  Under the page lock, unless it says otherwise. */
+/* ---- stored diffs.  The page lock is held, unless a comment says otherwise. */
 
 /* The bytes in use or reserved; the store is locked. */
 uint64_t lrc_used(struct roami_node *node);
@@ -128,16 +126,16 @@ uint64_t lrc_room(void);
 void lrc_keep_twin(struct roami_node *node, uint32_t page);
 
 /*
- * Makes a stored diff of the twin: of a page that cannot be written, where it leaves the diff, of
- * ROAM_DIFF_MAX bytes at most, at `bytes` too, and returns its length; of any page, which it
- * closes.
+ * Make a stored diff of the twin.  lrc_seal: of a page that cannot be written; leaves the diff, at
+ * most ROAM_DIFF_MAX bytes, at `bytes` too, and returns its length.  lrc_seal_open: of any page,
+ * which it closes first.
  */
 size_t lrc_seal(struct roami_node *node, uint32_t page, uint8_t *bytes);
 void lrc_seal_open(struct roami_node *node, uint32_t page);
 
 /*
- * Writes the answer to a question, with the diffs behind it, LRC_REPLY bytes at most; returns how
- * many.
+ * Writes the answer to a question, followed by the diffs, at most LRC_REPLY bytes; returns its
+ * length.
  */
 size_t lrc_gather(struct roami_node *node, const struct lrc_ask *ask, uint8_t *out);
 
@@ -160,9 +158,9 @@ void lrc_patch_one(struct roami_node *node, uint32_t page, const struct lrc_item
 		   const uint8_t *bytes);
 
 /*
- * Asks all nodes that are `wanted`, then waits for the answers; this node's own diffs are a stream
- * too, if wanted.  Returns the number of streams; *gone_p: some of the diffs asked for are no
- * longer there.  app; no lock.
+ * Asks all `wanted` nodes for diffs, then waits for the answers; this node's own diffs are a
+ * stream, too, if wanted.  Returns the number of streams; *gone_p: some of the diffs are no longer
+ * there.  app; no lock.
  */
 unsigned lrc_call(struct roami_node *node, struct lrc_ask *asks, const bool *wanted,
 		  struct lrc_stream *streams, bool *gone_p);
@@ -170,15 +168,15 @@ unsigned lrc_call(struct roami_node *node, struct lrc_ask *asks, const bool *wan
 /* ---- whole copies, and making room */
 
 /*
- * Takes a whole copy from node `from`.  A manager takes only its first: others rely on what it has.
- * app.
+ * Takes a whole copy from node `from`.  A manager takes only its first one, because other nodes
+ * rely on the diffs that it has.  app.
  */
 void lrc_fetch_page(struct roami_node *node, uint32_t page, unsigned from);
 
 /* Makes room for one more diff and the record of a twin.  app. */
 void lrc_make_room(struct roami_node *node);
 
-/* lrc_make_room for a full barrier, where room is made sooner. */
+/* lrc_make_room for a full barrier, at which it makes room sooner. */
 void lrc_make_room_early(struct roami_node *node);
 
 /* Handlers. */

@@ -11,8 +11,8 @@ static size_t lrc_copy_bytes(const struct roami_node *node)
 }
 
 /*
- * Writes this node's copy and its marks, without open writes; under the page lock.  Returns the
- * bytes.
+ * Writes out this node's copy and its marks, without open writes; under the page lock.  Returns the
+ * length.
  */
 static size_t lrc_copy_out(struct roami_node *node, uint32_t page, uint8_t *out)
 {
@@ -27,15 +27,15 @@ static size_t lrc_copy_out(struct roami_node *node, uint32_t page, uint8_t *out)
 	*copy = (struct lrc_copy){page, lrc_has(node, page), data->key};
 	for (unsigned i = 0; i < roami_count(node); i++)
 		copy->marks[i] = data->from[i].mark;
-	if (own->mark.key == own->top) /* else it lacks some own diffs again */
+	if (own->mark.key == own->top) /* otherwise it lacks some own diffs again */
 		copy->marks[me].have = roami_interval(node) - 1;
 	roami_page_copy(node, out + lrc_copy_bytes(node), roami_page_old(node, page));
 	return lrc_copy_bytes(node) + ROAM_PAGE_SIZE;
 }
 
 /*
- * Puts a copy in the place of this node's, which may have had more: `top` says what to ask for
- * again.  Under the page lock.
+ * Replaces this node's copy, which may have had more diffs: `top` says which to ask for again.
+ * Under the page lock.
  */
 static void lrc_copy_in(struct roami_node *node, uint32_t page, const uint8_t *in)
 {
@@ -101,7 +101,7 @@ static void lrc_give_base(struct roami_node *node, uint32_t page, unsigned manag
 	roami_call(node, manager, LRC_BASE, &part, 1, NULL, 0);
 }
 
-/* Sends the streams' diffs to the manager, in their order. */
+/* Sends the diffs of the streams to the manager, in the order of their keys. */
 static void lrc_send_patches(struct roami_node *node, uint32_t page, unsigned manager,
 			     struct lrc_stream *streams, unsigned count)
 {
@@ -126,8 +126,8 @@ static void lrc_send_patches(struct roami_node *node, uint32_t page, unsigned ma
 }
 
 /*
- * Brings the manager's copy up to `top` of all writers, one step: this node's diffs, and those that
- * they may stand on.  true: the manager has them all.
+ * Takes one step to bring the manager's copy up to `top` of all writers, with this node's diffs and
+ * those that must come before them.  true: the manager has them all.
  */
 static bool lrc_push_some(struct roami_node *node, uint32_t page, unsigned manager,
 			  const uint64_t *top)
@@ -155,7 +155,7 @@ static bool lrc_push_some(struct roami_node *node, uint32_t page, unsigned manag
 	if (!more)
 		return true;
 	count = lrc_call(node, asks, wanted, streams, &gone);
-	if (!gone) /* else the manager has more by now */
+	if (!gone) /* otherwise the manager has more by now */
 		lrc_send_patches(node, page, manager, streams, count);
 	return false;
 }
@@ -199,7 +199,7 @@ static void lrc_collect(struct roami_node *node, uint64_t most)
 	}
 }
 
-/* Whether `more` bytes would be more than one `part`th of the store. */
+/* Whether `more` bytes on top of those in use exceed one `part`th of the store. */
 static bool lrc_over(struct roami_node *node, uint64_t more, unsigned part)
 {
 	const struct lrc_node *lrc = roami_node_state(node);

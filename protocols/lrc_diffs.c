@@ -91,7 +91,7 @@ size_t lrc_seal(struct roami_node *node, uint32_t page, uint8_t *bytes)
 	if (data->twin != 0) {
 		diff.first = lrc_diff(node, data->twin)->first;
 		if (diff.first < open)
-			diff.last = open - 1; /* and some writes of the open interval */
+			diff.last = open - 1; /* also writes of the open interval */
 		lrc_remove(node, data->twin);
 		roami_assert(lrc->reserved >= lrc_room());
 		lrc->reserved -= lrc_room();
@@ -111,7 +111,7 @@ size_t lrc_seal(struct roami_node *node, uint32_t page, uint8_t *bytes)
 	return diff.bytes;
 }
 
-/* From a handler the page may be open for writing. */
+/* A handler may call this while the page is open for writing. */
 void lrc_seal_open(struct roami_node *node, uint32_t page)
 {
 	uint8_t bytes[ROAM_DIFF_MAX];

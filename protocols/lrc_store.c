@@ -1,6 +1,6 @@
 /*
  * The bounded store: memory cut into equal blocks, where a record is a chain of blocks.  So no room
- * is lost between records, and a record that the count of free blocks has room for always fits.
+ * is lost between records, and a record fits whenever enough blocks are free.
  */
 #include "lrc_store.h"
 
@@ -10,7 +10,7 @@
 #define BODY  (BLOCK - sizeof(uint32_t))
 #define FIRST (BODY - LRC_STORE_HEAD)
 
-/* The bytes come first: a record's head has numbers of 64 bits. */
+/* The bytes come first, because a record's head has 64-bit numbers. */
 struct store_block {
 	uint8_t bytes[BODY];
 	uint32_t next; /* 0: the last */
@@ -18,7 +18,7 @@ struct store_block {
 
 _Static_assert(sizeof(struct store_block) == BLOCK, "a block");
 
-/* At the beginning of the memory, where the block of number 0, which means none, would be. */
+/* Lies at the beginning of the memory, in place of the block number 0, which means none. */
 struct lrc_store {
 	uint32_t total;
 	uint32_t used;
@@ -73,7 +73,7 @@ static uint32_t store_take(struct lrc_store *store)
 	return at;
 }
 
-/* Copies `bytes` bytes behind a record's head, block by block; `in`: to the record. */
+/* Copies `bytes` bytes of a record, from behind its head, block by block; `in`: into the record. */
 static void store_copy(struct lrc_store *store, uint32_t record, uint8_t *data, size_t bytes,
 		       bool in)
 {

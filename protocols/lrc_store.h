@@ -13,11 +13,11 @@
 #define LRC_STORE_HEAD 48
 
 void lrc_store_open(struct roami_node *node, uint64_t store_bytes);
-/* The room that a record of so many bytes takes; how much room is left. */
+/* The room that a record of so many bytes takes; the room that is left. */
 uint64_t lrc_store_need(size_t bytes);
 uint64_t lrc_store_left(struct roami_node *node);
 
-/* The new record's number; 0: there is no room. */
+/* Stores a record and returns its number; 0: there is no room. */
 uint32_t lrc_store_put(struct roami_node *node, const void *data, size_t bytes);
 void *lrc_store_head(struct roami_node *node, uint32_t record);
 void lrc_store_get(struct roami_node *node, uint32_t record, void *data, size_t bytes);

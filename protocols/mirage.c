@@ -6,15 +6,15 @@
  * Idea.  Under ivy a page that two nodes use at the same time travels back and forth, and neither
  * gets anything done while it travels.  Here a page that came to a node, to be written or to be
  * read, stays for a time window delta, whichever node asks for it; requests wait until the window
- * ends.  The node then makes many accesses for one move.  Requests go by a site that knows which
- * nodes have the page (the paper's library, here the page's manager).  Too short a delta is ivy;
- * with too long a one nodes wait for a page that is not in use.
+ * ends.  The node then makes many accesses for one move.  Requests go through a site that knows
+ * which nodes have the page (the paper's library, here the page's manager).  Too short a delta is
+ * ivy; with too long a one nodes wait for a page that is not in use.
  *
  * Delta is one number for all pages (ROAM_MIRAGE_DELTA, in microseconds) but those of regions with
- * a delta of their own (roam_region.option), or each node finds one for each page (0): if a write
- * wants the page back sooner after its loss than the page had stayed, the window was too short:
- * twice as long next time, up to 2 milliseconds.  If the page is not missed for four windows, half
- * as long next time, down to what ivy leaves it.
+ * a delta of their own (roam_region.option), or each node finds one for each page (0).  If a write
+ * wants the page back sooner after its loss than the page had stayed, the window was too short and
+ * is doubled, up to 2 milliseconds.  If the page is not missed for four windows, its window is
+ * halved, down to the time for which ivy keeps a page.
  *
  * Page states and messages: ivy's.
  *
@@ -41,12 +41,12 @@
 struct mirage_page {
 	struct ivy_page ivy;
 	uint32_t delta_ns; /* this node's window, if it finds one for each page */
-	bool soon;         /* when it was last missed, it had been gone for less than delta */
+	bool soon;         /* when the page was last missed, it had been gone for less than delta */
 };
 
 struct mirage_node {
 	struct ivy_node ivy;
-	uint64_t delta_us; /* of every page; 0: each page has its own */
+	uint64_t delta_us; /* of every page; 0: each page has a window of its own */
 };
 
 /* The window in ns that the page's region, or the job, asks for; 0: one is found for the page. */
@@ -66,7 +66,7 @@ static uint64_t mirage_window(struct roami_node *node, uint32_t page)
 	return delta > ROAM_STAY_NS ? delta : ROAM_STAY_NS;
 }
 
-/* The page is missed now: notes whether it was gone (since ivy.until) for less than a window. */
+/* Notes, when the page is missed, whether it was gone (since ivy.until) for less than a window. */
 static void mirage_missed(struct roami_node *node, uint32_t page)
 {
 	struct mirage_page *data = roami_page_data(node, page);
@@ -84,7 +84,9 @@ static void mirage_missed(struct roami_node *node, uint32_t page)
 	roami_page_unlock(node, page);
 }
 
-/* A write wants a page that was taken too early, at once or after a read that fetched a copy. */
+/*
+ * Lengthens the window: a write wants a page that left too early, at once or after reading a copy.
+ */
 static void mirage_lengthen(struct roami_node *node, uint32_t page)
 {
 	struct mirage_page *data = roami_page_data(node, page);

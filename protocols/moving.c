@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#define REGRETS_MAX 2u /* then a home that its last node keeps using stays there */
+#define REGRETS_MAX 2u /* after so many regrets the home stays where it is */
 
 const struct roam_page_state moving_states[] = {
 	[HOME_INVALID] = {"invalid", 1u << HOME_COPY | 1u << HOME_MASTER},
@@ -45,7 +45,10 @@ void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, ui
 	roami_home_receive(node, page, version, ref);
 }
 
-/* The answer's bytes are in place.  true: the page may be opened, as copy or as home's. */
+/*
+ * Notes an answer whose bytes are in place.  true: the page may be opened, as a copy or as the
+ * home's.
+ */
 static bool moving_install(struct roami_node *node, uint32_t page,
 			   const struct moving_answer *answer)
 {
@@ -61,7 +64,7 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 		moving_learn(data, answer->ref);
 		home_has(&data->home.page, answer->version);
 		data->refused = false;
-		good = !home_stale(&data->home.page); /* else a notice came meanwhile */
+		good = !home_stale(&data->home.page); /* otherwise a notice came meanwhile */
 		if (good)
 			roami_page_move(node, page, HOME_COPY);
 	}
@@ -69,15 +72,15 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 	return good;
 }
 
-/* A page that is asked for. */
+/* A request for a page. */
 struct moving_want {
 	uint32_t page;
-	unsigned home; /* the first home, if no reference is known */
+	unsigned home; /* the first home; used if no reference is known */
 	struct moving_head head;
 	struct moving_answer answer;
 };
 
-/* How many wants behind the first are for the pages behind its own, at the same node. */
+/* How many wants behind the first ask the same node for the pages behind the first one's. */
 static uint32_t want_run(const struct moving_want *wants, unsigned count)
 {
 	uint32_t run = 0;
@@ -143,7 +146,7 @@ void moving_fault(struct roami_node *node, uint32_t page, bool stay)
 
 	roami_contract_pending(node, page);
 	roami_contract(roami_page_access(node, page) == ROAM_NONE);
-	/* This node is home already, if the page was placed here and not touched yet. */
+	/* If the page was placed here and not touched yet, this node is the home already. */
 	if ((moving_ref(node, page) == 0 || roami_home_here(node, page) != 0) &&
 	    home_mine(node, page, &want.home))
 		return;
@@ -205,7 +208,9 @@ static void ahead_bring(struct roami_node *node, struct moving_want *wants, unsi
 	}
 }
 
-/* Whether a page is worth asking for: then it is pending on return, and its first home known. */
+/*
+ * Whether a page is worth asking for; if so, it is pending on return, and its first home is known.
+ */
 static bool ahead_wants(struct roami_node *node, struct moving_want *want)
 {
 	if (roami_page_access(node, want->page) != ROAM_NONE || !roami_page_try(node, want->page))
@@ -255,7 +260,7 @@ void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 	home_invalidate(node, sync, notices, count, moving_flush);
 }
 
-/* The directory names the first home only: brings the bytes here. */
+/* Brings the bytes of a page here, because the directory names only the first home. */
 void moving_collect(struct roami_node *node, uint32_t page)
 {
 	struct moving_want want = {.page = page};
@@ -280,8 +285,8 @@ static void moving_parse(struct roami_node *node, const struct roam_request *req
 }
 
 /*
- * This node is not the home: passes the request on by a newer reference, or parks it for the
- * page that is on its way here.  The page lock is held.
+ * Passes a request on by a newer reference, or parks it until the page, which is on its way here,
+ * has come; this node is not the home.  The page lock is held.
  */
 static void moving_elsewhere(struct roami_node *node, const struct roam_request *request,
 			     struct moving_head *head, unsigned type)
@@ -306,8 +311,8 @@ static void moving_elsewhere(struct roami_node *node, const struct roam_request 
 }
 
 /*
- * What all handlers begin with.  Returns the reference to the page, which is here, with the page
- * lock held; 0: the request was passed on or parked, and the lock is not held.
+ * Begins every handler.  Returns the reference to the page, which is here, with the page lock held;
+ * 0: the request was passed on or parked, and the lock is not held.
  */
 static uint32_t moving_begin(struct roami_node *node, const struct roam_request *request,
 			     struct moving_head *head, unsigned type)
@@ -402,8 +407,8 @@ bool moving_rests(struct roami_node *node, uint32_t page)
 }
 
 /*
- * Moves the home to a writer that has all that is here, if the policy allows, and what came of
- * earlier such moves.  The page lock is held.
+ * Moves the home to a writer that has all that is here, if the policy allows it and earlier such
+ * moves were not regretted too often.  The page lock is held.
  */
 static void moving_hand_over(struct roami_node *node, const struct moving_head *head, unsigned to,
 			     moving_policy_fn *moves, uint64_t have, struct moving_answer *answer)

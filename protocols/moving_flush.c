@@ -1,9 +1,12 @@
-/* Diffs to homes that move: stored there, sent, or not needed because the home comes here. */
+/*
+ * Diffs for homes that move: they are stored at the home, sent, or not needed because the home
+ * comes here.
+ */
 #include "moving.h"
 
-#define ASK_MIN 128u /* a diff of so many bytes is worth asking for the home */
+#define ASK_MIN 128u /* with a diff of so many bytes a node asks for the home */
 
-/* A diff on its way; in the message the head stands before it. */
+/* A diff on its way; in the message it stands behind the head. */
 struct moving_update {
 	struct roam_dirty *dirty;
 	struct moving_head *head;
@@ -12,8 +15,8 @@ struct moving_update {
 };
 
 /*
- * Stores the diff of a page that is written again and again, and whose home does not come here, at
- * the home; false: it is to be sent.
+ * Stores a diff at the home of a page that is written again and again and whose home does not come
+ * here; false: the diff must be sent.
  */
 static bool update_put(struct roami_node *node, struct roam_dirty *dirty)
 {
@@ -50,7 +53,10 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 	*update = (struct moving_update){.dirty = dirty, .head = head, .bytes = bytes};
 	dirty->changed = bytes != 0;
 	if (!dirty->changed) {
-		/* Under ScC home_answered tells of such a page anyway: what is here has it. */
+		/*
+		 * Under ScC home_answered gives notice of such a page anyway, with the version that
+		 * is here.
+		 */
 		dirty->changed = data->owed != 0 && roami_model(node) != ROAM_MODEL_SCC;
 		dirty->version = data->owed;
 		home_answered(node, dirty, head->ref);
@@ -60,8 +66,8 @@ static bool update_make(struct roami_node *node, struct roam_dirty *dirty, uint8
 }
 
 /*
- * Requests parked for a page that has come with an answer may wait for other updates of this node:
- * they are handled now.
+ * Handles, now, requests parked for a page that has come with an answer: they may wait for other
+ * updates of this node.
  */
 static void update_answered(struct roami_node *node, const struct moving_update *update,
 			    const struct roam_page_call *call)

@@ -6,10 +6,10 @@
  * Shared Memory (1990).
  *
  * Idea.  Every page exists once.  A node that touches a page gets it, for reading or for writing,
- * and its last owner loses it.  The page's manager knows which node asked last; a request goes to
- * the manager, which forwards it to the last asker, which sends the page as soon as it has had it
- * for a moment.  Requests so form a queue that no node has to keep.  At the start node 0 owns all
- * pages.
+ * and its previous owner loses it.  The page's manager knows which node asked last; a request goes
+ * to the manager, which forwards it to the last asker, which sends the page as soon as it has had
+ * it for a moment.  Requests so form a queue that no node has to keep.  At the start node 0 owns
+ * all pages.
  *
  * Page states: start (at node 0: here, never moved; elsewhere: away), here, away.
  *
@@ -28,7 +28,7 @@ enum onecopy_state { ONECOPY_START, ONECOPY_HERE, ONECOPY_AWAY };
 enum { ONECOPY_WANT, ONECOPY_TAKE };
 
 struct onecopy_page {
-	uint64_t until; /* the page may not leave before */
+	uint64_t until; /* until when the page may not leave */
 	uint32_t asker; /* at the manager: the last asker; node 0 at first */
 	uint32_t spare;
 };
@@ -41,7 +41,7 @@ static bool onecopy_is_here(struct roami_node *node, uint32_t page)
 	return state == ONECOPY_HERE || (state == ONECOPY_START && roami_me(node) == 0);
 }
 
-/* At the manager: `asker` is the last one now.  Returns the last one before it. */
+/* At the manager: makes `asker` the last asker, and returns the one before it. */
 static unsigned onecopy_queue(struct roami_node *node, uint32_t page, unsigned asker)
 {
 	struct onecopy_page *data = roami_page_data(node, page);
@@ -84,7 +84,7 @@ static void onecopy_get(struct roami_node *node, uint32_t page)
 	roami_page_open(node, page, 1, ROAM_WRITE);
 }
 
-/* What is here stays as it is: most pages of a large block may never have been touched. */
+/* Pages that are here stay as they are: most pages of a large block may never have been touched. */
 static void onecopy_collect(struct roami_node *node, uint32_t page)
 {
 	if (!onecopy_is_here(node, page))

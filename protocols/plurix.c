@@ -9,20 +9,20 @@
  * what it writes.  At its end it must have the commit token, of which there is one; then its write
  * set is compared with what all other running transactions have read and written (forward
  * validation), and the losers restart: their writes are undone from the shadow copies.  A
- * transaction's read set is what its node could read while it ran, so that reading a page that is
- * here costs nothing.
+ * transaction's read set is the pages that its node could read while it ran, so that reading a page
+ * that is here costs nothing.
  *
  * The comparison is the invalidation of the write set.  The committing node first becomes the owner
- * of each page of it and has all copies invalidated; a node that loses a page in this way restarts
- * its transaction if it could read that page.  If no page of its own read set was lost until the
- * last answer has come, then at that moment it alone has all that it wrote, and all that it read is
- * still what it read: it is committed.
+ * of each page of its write set and has all copies invalidated; a node that loses a page in this
+ * way restarts its transaction if it could read that page.  If it has lost no page of its own read
+ * set by the time the last answer has come, then at that moment it alone has all that it wrote, and
+ * all that it read is unchanged: it is committed.
  *
  * The paper's rules (3.3), T_v validating, T_j overlapping:
- *	1 read-write	T_v read what T_j wrote: T_j committed before, or is no transaction, and the
- *			invalidation has doomed T_v (plurix_lost)
- *	2 write-read	T_j read what T_v writes: the invalidation dooms T_j
- *	3 write-write	both wrote a page, hence could read it: as 2; one of them holds the token
+ * 	1 read-write	T_v read what T_j wrote: T_j committed before, or is no transaction, and the
+ * 			invalidation has doomed T_v (plurix_lost)
+ * 	2 write-read	T_j read what T_v writes: the invalidation dooms T_j
+ * 	3 write-write	both wrote a page, hence could read it: as 2; one of them holds the token
  *
  * Page states and messages: ivy's.  Inside a transaction a page in any state in which it can be
  * read may also be open for writing, with a twin; only the commit makes its node the owner.
@@ -38,11 +38,12 @@
  *
  * Differences from the paper, and why:
  * - The paper sends the write set to all stations.  Here an owner knows which nodes have copies,
- *   and only these are told: others can neither have read the page nor be behind.
+ *   and only these are told: the other stations can neither have read the page nor have an old
+ *   copy.
  * - The paper's transactions read what its name service finds, in a heap that outlives the
  *   stations; here they read the job's heap.
- * - The paper's loser is decided by who has the token.  So it is here, between transactions; a
- *   plain write of another node, which the paper does not have, always wins.
+ * - The paper's loser is decided by who has the token.  Between transactions this is so here, too;
+ *   a plain write of another node, which the paper does not have, always wins.
  * - A page that was written is in the write set even if its bytes are the same at the end.
  */
 #include "ivy.h"
@@ -52,17 +53,17 @@
 
 struct plurix_page {
 	struct ivy_page ivy;
-	bool listed; /* among the pages opened for writing outside of a transaction */
+	bool listed; /* in the list of pages opened for writing outside of a transaction */
 };
 
 struct plurix_node {
 	struct ivy_node ivy;
-	size_t opened; /* how many are listed, in the protocol's memory */
+	size_t opened; /* how many pages the list has; it is in the protocol's memory */
 };
 
 /* ------------------------------------------------------------------------------ outside, faults */
 
-/* The pending page was opened for writing without a twin: a transaction must close it first. */
+/* Lists the pending page, opened for writing without a twin: a transaction must close it first. */
 static void plurix_opened(struct roami_node *node, uint32_t page)
 {
 	struct plurix_node *plurix = roami_node_state(node);
@@ -83,7 +84,7 @@ static enum roam_writes plurix_writes(struct roami_node *node, uint32_t page)
 	return roami_tx_open(node) ? ROAM_WRITES_DIFF : ROAM_WRITES_FAULT;
 }
 
-/* Of an owner, in a transaction: a page that ivy would open for writing. */
+/* Opens, for reading in a transaction, an owner's page that ivy would open for writing. */
 static void plurix_read_own(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
@@ -131,7 +132,7 @@ static void plurix_collect(struct roami_node *node, uint32_t page)
 
 /* ------------------------------------------------------------------------------------- messages */
 
-/* The page's bytes without what an open transaction has written. */
+/* Gives the page the bytes that it has without an open transaction's writes. */
 static void plurix_restore(struct roami_node *node, uint32_t page)
 {
 	roami_contract_locked(node, page);
@@ -141,7 +142,7 @@ static void plurix_restore(struct roami_node *node, uint32_t page)
 	roami_twin_drop(node, page);
 }
 
-/* ivy's `lost`: the access is gone, and nothing is answered yet. */
+/* ivy's `lost`: this node's access is gone, and the request is not answered yet. */
 static void plurix_lost(struct roami_node *node, uint32_t page)
 {
 	roami_tx_doom(node);
@@ -149,8 +150,8 @@ static void plurix_lost(struct roami_node *node, uint32_t page)
 }
 
 /*
- * ivy's `lend`: a page with open writes stays open.  The bytes go with the answer: where memory is
- * shared, the asker would copy them later, when a transaction of this node may write them.
+ * ivy's `lend`: a page with open writes stays open.  The reply carries the bytes: if the asker
+ * copied them later from shared memory, a transaction of this node might have written them.
  */
 static void plurix_lend(struct roami_node *node, const struct roam_request *request, uint32_t page)
 {
@@ -177,7 +178,7 @@ static void plurix_begin(struct roami_node *node)
 	plurix->opened = 0;
 }
 
-/* Invalidates all copies of the pages, as many at a time as there are call slots. */
+/* Invalidates all copies of the pages, as many at once as there are call slots. */
 static void plurix_invalidate(struct roami_node *node, const uint32_t *pages, size_t count)
 {
 	struct roam_call calls[ROAM_PAGES_ONCE];

@@ -11,7 +11,7 @@
 #include "sync/log.h"
 #include "sync/sync.h"
 
-/* How a region is cut; of node 0's segment also what is whose. */
+/* How a region is cut into parts; node 0's segment also records which node has which part. */
 static struct roami_heap_parts *job_pool(const struct roami_job *job, unsigned number)
 {
 	unsigned node = job->bases[0] != NULL ? 0 : job->me;
@@ -20,7 +20,7 @@ static struct roami_heap_parts *job_pool(const struct roami_job *job, unsigned n
 	return &pools[number];
 }
 
-/* Where the parts of a region's pool lie. */
+/* The heap offset of a part of a region. */
 static uint64_t pool_offset(const struct roami_job *job, unsigned number, uint32_t part)
 {
 	return roami_layout_base(&job->layout, number) + part * job_pool(job, number)->part;
@@ -37,7 +37,7 @@ static unsigned job_region(const struct roami_job *job, uint64_t offset)
 	return roami_layout_region(&job->layout, (uint32_t)(offset / ROAMI_PAGE));
 }
 
-/* The interval that others must have acquired before a block freed now is reused; alone: none. */
+/* The interval that a node must have acquired before it reuses a block freed now; alone: 0. */
 static uint64_t job_free_interval(struct roami_job *job)
 {
 	return job->life == ROAMI_JOB_TOGETHER ? roami_free_interval(job->node) : 0;
@@ -56,7 +56,7 @@ static bool pool_take(struct roami_job *job, unsigned number, uint32_t parts, bo
 	return ok;
 }
 
-/* After `freed` was given back: free parts of this node's go back to all. */
+/* Returns free parts of this node to the pool, after `freed` was given back. */
 static void pool_return(struct roami_job *job, unsigned number, uint64_t freed)
 {
 	struct roami_heap_parts *pool = job_pool(job, number);
@@ -80,7 +80,7 @@ static enum roam_err alloc_open(struct roami_job *job, unsigned number,
 	uint64_t base = roami_layout_base(&job->layout, number);
 	uint64_t end = base + roami_layout_bytes(&job->layout, number);
 
-	/* Nothing lies at the very start of a heap without regions. */
+	/* A heap without regions hands out nothing at its very start. */
 	return roami_alloc_open(alloc_p, base == 0 && number == 0 ? ROAMI_PAGE : base, end,
 				job->options.alloc == ROAMI_ALLOC_OWN);
 }
@@ -125,7 +125,7 @@ uint64_t roami_job_hash_allocs(struct roami_job *job)
 	return hash;
 }
 
-/* What node 0 handed out in the region before there were leases stays its own. */
+/* The parts that node 0 handed out in the region before there were leases stay its own. */
 static enum roam_err region_lease(struct roami_job *job, unsigned number)
 {
 	struct roami_heap_parts *pool = job_pool(job, number);
@@ -152,7 +152,7 @@ enum roam_err roami_job_lease(struct roami_job *job)
 	return err;
 }
 
-/* The allocator of a region's region, opened when it is first needed. */
+/* The allocator of a region, opened when it is first needed. */
 static enum roam_err region_open(struct roami_job *job, unsigned number)
 {
 	struct roami_alloc *alloc;
@@ -182,7 +182,7 @@ static enum roam_err region_ready(struct roami_job *job, unsigned number)
 	return err;
 }
 
-/* From this node's leases, or, what is large, from the pool itself. */
+/* Takes a block from this node's leases, or a large one from the pool itself. */
 static enum roam_err job_take(struct roami_job *job, unsigned number, size_t bytes,
 			      uint64_t *offset_p, bool *fresh_p)
 {
@@ -214,9 +214,9 @@ static enum roam_err job_take(struct roami_job *job, unsigned number, size_t byt
 }
 
 /*
- * Until a launched job's nodes first synchronise each allocates by itself, some later than others:
- * what a node zeroed for a new block others could have written already.  So memory that was freed
- * is not used again before that: it is held, on all nodes alike.
+ * Until a launched job's nodes first synchronise, each of them allocates by itself, some later than
+ * others: other nodes could already have written memory that a node then zeroes for a new block.
+ * So memory freed before that is not used again: all nodes hold it.
  */
 static enum roam_err job_take_new(struct roami_job *job, unsigned number, size_t bytes,
 				  uint64_t *offset_p, bool *fresh_p)
@@ -231,7 +231,7 @@ static enum roam_err job_take_new(struct roami_job *job, unsigned number, size_t
 			return ROAM_ENOMEM;
 		*held = *offset_p;
 		job->held.count++;
-		roami_marks_take(job->node->self, *offset_p); /* it is nobody's block */
+		roami_marks_take(job->node->self, *offset_p); /* no program's block */
 		err = job_take(job, number, bytes, offset_p, fresh_p);
 	}
 	return err;
@@ -245,8 +245,8 @@ static bool part_left(const struct roami_job *job, unsigned number, uint32_t par
 }
 
 /*
- * Whether a block of `owner` lies in a part.  It may begin in one of the parts before, which are
- * nobody's then.
+ * Whether a block of `owner` lies in a part.  The block may begin in an earlier part, which then
+ * belongs to no node.
  */
 static bool part_lives(const struct roami_job *job, unsigned number, uint32_t part,
 		       const struct roami_segment *owner)
@@ -260,7 +260,7 @@ static bool part_lives(const struct roami_job *job, unsigned number, uint32_t pa
 			       pool_offset(job, number, part), pool_offset(job, number, part + 1));
 }
 
-/* A block of an allocator of this node's goes back to it. */
+/* Gives a block back to the allocator of this node that it came from. */
 static enum roam_err job_give(struct roami_job *job, unsigned number, uint64_t offset)
 {
 	enum roam_err err = ROAM_ENOTOURS;
@@ -282,7 +282,7 @@ void roami_job_give_held(struct roami_job *job)
 	job->held.count = 0;
 }
 
-/* A remotely freed block whose free this node has acquired (rule 3.2). */
+/* Takes back a block that another node freed, once this node has acquired the free (rule 3.2). */
 static void job_take_back(void *arg, const struct roami_remote_free *block)
 {
 	struct roami_job *job = arg;
@@ -292,7 +292,7 @@ static void job_take_back(void *arg, const struct roami_remote_free *block)
 			(unsigned long long)block->offset);
 }
 
-/* Before the nodes are known any that could come will do.  `process`: as programs number nodes. */
+/* Whether a process's node exists; before the nodes are known, any possible one counts. */
 static bool place_node_known(const struct roami_job *job, unsigned process)
 {
 	unsigned nodes = job->life == ROAMI_JOB_ALONE ? ROAMI_NODES_MAX : job->nodes;
@@ -300,7 +300,7 @@ static bool place_node_known(const struct roami_job *job, unsigned process)
 	return roami_team_node(job, process) < nodes;
 }
 
-/* Several threads of the node allocate. */
+/* Raises job->high; several threads of the node may allocate at once. */
 static void job_raise(struct roami_job *job, uint64_t end)
 {
 	uint64_t high = atomic_load(&job->high);
@@ -309,7 +309,7 @@ static void job_raise(struct roami_job *job, uint64_t end)
 		;
 }
 
-/* Places a block that was taken; what was freed there may have had an option of its own. */
+/* Places a new block, and clears the option that a freed block may have left there. */
 static enum roam_err job_place_block(struct roami_job *job, unsigned number, uint64_t offset,
 				     size_t bytes, const struct roam_region *region,
 				     uint64_t option)
@@ -362,8 +362,8 @@ static void *job_alloc(struct roami_job *job, unsigned number, size_t bytes,
 }
 
 /*
- * The allocator of a started job changes when its nodes first synchronise, and all of it when what
- * was undecided is decided.
+ * The allocator of a started job changes when the nodes first synchronise, and it is replaced when
+ * an undecided program is decided.
  */
 static bool job_changes(struct roami_job *job)
 {
@@ -383,7 +383,7 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_reg
 		*err_p = roami_job_option(job, number, region->option, &option);
 	if (*err_p != ROAM_OK)
 		return NULL;
-	if (option != 0) /* what is less than a page shares one */
+	if (option != 0) /* smaller blocks share a page, which has one option */
 		bytes = bytes < ROAMI_PAGE ? ROAMI_PAGE : bytes;
 	if (!job_changes(job))
 		return job_alloc(job, number, bytes, region, option, err_p);
@@ -394,9 +394,9 @@ void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_reg
 }
 
 /*
- * A block that a node which has ended has left behind, whose marks are node 0's.  A part without
- * blocks is free again; while there are other nodes, which may just have freed another block in it,
- * only at their end.
+ * Frees a block that an ended node left behind; node 0 keeps its mark.  A part without blocks
+ * becomes free again, but only when all other nodes have ended: one of them may just have freed
+ * another block in it.
  */
 static enum roam_err free_left(struct roami_job *job, unsigned number, uint64_t offset)
 {
@@ -419,7 +419,9 @@ struct collecting {
 	unsigned number; /* region */
 };
 
-/* Whether a part that `node` leased, or nobody has, has blocks; their marks are node 0's then. */
+/*
+ * Whether a part leased by `node`, or by nobody, has blocks; an ended node's marks become node 0's.
+ */
 static bool collect_part(void *arg, uint32_t part, unsigned node)
 {
 	const struct collecting *it = arg;
@@ -451,7 +453,7 @@ void roami_job_collect_parts(struct roami_job *job)
 	}
 }
 
-/* A block that lies in a lease: of this node, of another one, or of one of an ended round. */
+/* Frees a block in a lease of this node, of another one, or of a node of an ended round. */
 static enum roam_err free_leased(struct roami_job *job, unsigned number, unsigned owner,
 				 uint64_t offset)
 {
@@ -490,13 +492,12 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 	ROAMI_COUNT(job->node->stats, frees, 1);
 	roami_remote_free_drain(job->node, job_take_back, job);
 	/*
-	 * Before the seal of a launched job every node allocates and frees the same blocks by
-	 * itself.
+	 * Before the seal of a launched job every node allocates and frees the same blocks itself.
 	 */
 	if (!job->leases)
 		return free_leased(job, number, job->me, offset);
 	index = pool_index(job, number, offset);
-	if (index >= pool->count) /* less than a part at the end, handed out before the seal */
+	if (index >= pool->count) /* the rest behind the last part: handed out before the seal */
 		return free_leased(job, number, 0, offset);
 	part = roami_parts_look(job->node, number, index);
 	if (part.state == ROAMI_HEAP_PARTS_LEASED)
@@ -532,7 +533,7 @@ static enum roam_err job_note(struct roami_job *job, const struct roami_placemen
 	return block != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
-/* A placement as nodes use it: noted ones name processes as homes. */
+/* A placement with nodes as homes; noted placements name processes. */
 static struct roami_placement placement_of(const struct roami_job *job,
 					   const struct roami_placement *noted)
 {
@@ -551,9 +552,11 @@ enum roam_err roami_job_place(struct roami_job *job, const struct roami_placemen
 
 	if (place->place == ROAM_PLACE_NODE && !place_node_known(job, place->home))
 		return ROAM_EINVAL;
-	if (roami_one_heap(job->node)) /* its pages have no homes, and no options */
+	if (roami_one_heap(job->node)) /* such pages have no homes, and no options */
 		return ROAM_OK;
-	/* Homes are for nodes that there are now, an option is for those of later rounds too. */
+	/*
+	 * Homes apply to the present nodes only; an option also applies to those of later rounds.
+	 */
 	if (alone || (job->me == 0 && place->option != 0))
 		err = job_note(job, place);
 	if (err == ROAM_OK && alone)

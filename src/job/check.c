@@ -8,9 +8,9 @@
 #include "job/job.h"
 #include "page/diff.h"
 
-#define MTU_MIN 576u /* that every network of IPv4 takes */
+#define MTU_MIN 576u /* the least that every IPv4 network carries */
 
-/* Printed in one piece: other nodes may print it at that moment, too. */
+/* Printed by one call, because other nodes may print the line at the same moment. */
 static enum roam_err check_unknown(const char *what, const char *value, const char *const *names)
 {
 	char known[400] = "";
@@ -104,7 +104,7 @@ static enum roam_err check_engine(const struct roami_options *options,
 	return check_unknown("ROAM_FAULT", options->fault, names);
 }
 
-/* Checks that look at diffs, of protocols that show theirs. */
+/* Refuses checks that look at diffs if the protocol does not show its diffs. */
 static enum roam_err check_diffs(const struct roami_options *options)
 {
 	static const char *const names[] = {"race", "statics", "sharing", "pointers"};
@@ -125,7 +125,7 @@ static enum roam_err check_diffs(const struct roami_options *options)
 }
 
 /*
- * Under ScC a node may know of a block by a lock and not see what lies around it, which was not
+ * Under ScC a lock may tell a node of a block, but not of the bytes around it, which were not
  * written in a section of that lock.
  */
 static enum roam_err check_heap(const struct roami_options *options)
@@ -172,11 +172,11 @@ static const char *const model_names[] = {
 	[ROAM_MODEL_TX] = "TX",
 };
 
-/* Is what `protocol` promises enough for the program? */
+/* Warns, or fails the job, if `protocol` promises less than the program needs. */
 static void check_model(struct roami_job *job, const struct roam_protocol *protocol)
 {
 	struct roami_ctl *first = roami_job_ctl(job, 0);
-	/* Else node 0, far away or as alone as this one, says it too. */
+	/* Otherwise node 0 says it: it is on another host, or alone as this node is. */
 	bool ours = (job->me == 0 || job->bases[0] != NULL) && !job->silent;
 
 	if (protocol->model <= job->needs)

@@ -1,10 +1,10 @@
-/* By which transports a node of a job reaches the others. */
+/* Chooses the transports by which a node of a job reaches the others. */
 #include <stdio.h>
 
 #include "base/transports.h"
 #include "job/job.h"
 
-/* No transport works: to nodes of this host, or of others. */
+/* Reports that no transport reaches the nodes of this host (`here`) or of other hosts. */
 static bool choose_failed(struct roami_job *job, bool here)
 {
 	char line[400], missing[320];
@@ -24,7 +24,7 @@ static enum roami_where choose_where(const struct roami_job *job, unsigned node)
 							       : ROAMI_WHERE_AWAY;
 }
 
-/* Messages of a node to itself go by a transport that reaches others, the cheapest if possible. */
+/* A node's messages to itself use a transport that it needs anyway, the cheapest if possible. */
 static void choose_own(unsigned me, unsigned nodes, const struct roam_transport **by)
 {
 	const struct roam_transport *other = NULL;
@@ -44,7 +44,7 @@ bool roami_job_transports(struct roami_job *job, struct roami_node_params *param
 			  const struct roam_transport **by)
 {
 	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1];
-	bool alone = params->nodes == 1; /* then there is no peer to reach */
+	bool alone = params->nodes == 1; /* a lone node has no peer to reach */
 
 	roami_transports_allowed(alone ? "auto" : job->options.transport,
 				 job->options.seal == ROAMI_SEAL_OFF, allowed);

@@ -19,11 +19,11 @@
 #include "page/page.h"
 
 #define RUN_MAPPED  4u     /* pages; shorter runs are copied */
-#define RUN_DROPPED 64u    /* pages; of shorter runs copies stay until the memory goes */
+#define RUN_DROPPED 64u    /* pages; copies in shorter runs stay until the memory goes */
 #define FETCHES_MIN 16384u /* pages; dropping fewer copies is not worth the time */
-#define RUNS_MAX    8192u  /* mapped at most: vm.max_map_count is 65530 */
+#define RUNS_MAX    8192u  /* the most runs mapped: vm.max_map_count is 65530 */
 
-/* Whether this process sees the headers of all nodes, those of `page` among them. */
+/* Whether this process maps the segments of all nodes, and so sees the headers of every page. */
 static bool collect_sees(const struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->nodes; i++)
@@ -40,7 +40,10 @@ static bool collect_is_home(const struct roami_job *job, unsigned owner, uint32_
 		ROAM_HEADER_HOME) != 0;
 }
 
-/* The home that the directory names, or another one if it has moved and that can be seen. */
+/*
+ * The home of a page: the one that the directory names, or, if it moved and this process can see
+ * that, the node it moved to.
+ */
 static unsigned collect_home(const struct roami_job *job, unsigned first, uint32_t page)
 {
 	unsigned owner = 0;
@@ -52,7 +55,7 @@ static unsigned collect_home(const struct roami_job *job, unsigned first, uint32
 	return owner < job->nodes ? owner : first;
 }
 
-/* Whose bytes of a page with this word are the right ones: its home's, or the creator's. */
+/* The node whose bytes of a page with this word are right: its home, or the creator. */
 static unsigned collect_owner(const struct roami_job *job, uint32_t page, uint64_t word, bool sees)
 {
 	unsigned first = (unsigned)(word & 0xffffu);
@@ -64,7 +67,10 @@ static unsigned collect_owner(const struct roami_job *job, uint32_t page, uint64
 
 typedef void collect_fn(struct roami_job *job, uint32_t first, uint32_t end);
 
-/* What no block is in may stay where it is.  What is less than a part, at the end, is looked at. */
+/*
+ * A page without any block may stay where it is.  A last part of less than full size is always
+ * brought.
+ */
 static void collect_each(struct roami_job *job, unsigned region, collect_fn *each)
 {
 	const struct roami_heap_parts *pool = &job->node->segments[0].pool[region];
@@ -83,7 +89,7 @@ static void collect_each(struct roami_job *job, unsigned region, collect_fn *eac
 		each(job, first, job->node->regions[region].end);
 }
 
-/* Brings the pages of a protocol that says how, one by one. */
+/* Brings, one by one, the pages of a protocol that says how. */
 static void gather(struct roami_job *job, uint32_t first, uint32_t end)
 {
 	struct roami_node *node = job->node;
@@ -114,8 +120,8 @@ void roami_collect_gather(struct roami_job *job)
 }
 
 /*
- * Whether the core knows whose bytes are right, so that no protocol has to bring them.  One heap is
- * node 0's already.
+ * Whether the core knows which node's bytes are right, so that no protocol has to bring pages.  If
+ * all nodes have one heap, it is node 0's already.
  */
 static void collect_by_directory(struct roami_job *job, collect_fn *each)
 {
@@ -126,7 +132,7 @@ static void collect_by_directory(struct roami_job *job, collect_fn *each)
 			collect_each(job, i, each);
 }
 
-/* A page that was claimed just before the end: that it is ready may be on its way still. */
+/* Whether all words are final: a page claimed just before the end may not be marked ready yet. */
 static bool collect_ready(const uint64_t *words, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
@@ -149,7 +155,7 @@ static void collect_runs(struct roami_job *job, uint32_t first, uint32_t end,
 				      uint32_t end))
 {
 	uint64_t words[ROAMI_WORDS_MAX];
-	uint32_t read = first, known = first, run = first; /* words of [read, known) are there */
+	uint32_t read = first, known = first, run = first; /* words[] has [read, known) */
 	bool sees = collect_sees(job) &&
 		    roami_homes_move(roami_region_of(job->node, first)->protocol);
 	unsigned owner = 0;
@@ -180,7 +186,7 @@ static uint8_t *collect_own(const struct roami_job *job, uint32_t first)
 	return (uint8_t *)job->bases[job->me] + job->layout.heap + (size_t)first * ROAMI_PAGE;
 }
 
-/* Frees the copies among pages that are another node's from now on. */
+/* Frees this node's copies of pages that belong to another node from now on. */
 static void drop_run(struct roami_job *job, uint32_t first, uint32_t end)
 {
 	if (end - first >= RUN_DROPPED &&
@@ -189,8 +195,8 @@ static void drop_run(struct roami_job *job, uint32_t first, uint32_t end)
 }
 
 /*
- * Whether a page of another host's is as its home has it: after the barrier at the end that is true
- * of all that may still be read here.
+ * Whether this node's copy of another host's page equals its home's: after the barrier at the end,
+ * every copy that may still be read here does.
  */
 static bool collect_has(struct roami_node *node, uint32_t page)
 {

@@ -10,17 +10,17 @@
 #include "os/os.h"
 
 #define FILL_LEAST ((uint64_t)1 << 20) /* bytes of a block */
-#define FILL_RUN   (16 * ROAMI_OS_HUGE) /* at once: each call interrupts all CPUs for a moment */
+#define FILL_RUN   (16 * ROAMI_OS_HUGE) /* per call, as each interrupts all CPUs for a moment */
 #define FILL_PART  4u /* all that is filled is at most this part of the free memory */
 
 /*
- * The time that huge pages may take: so much for each, and so much more for all of them.  512 small
- * pages take about a millisecond.
+ * The time that filling may take: this much for each huge page, plus a slack for all of them.  512
+ * small pages take about a millisecond.
  */
 #define FILL_EACH_NS  500000u
 #define FILL_SLACK_NS 5000000u
 
-/* Whether the heap stays node 0's, and there is enough free memory for the block. */
+/* Whether the heap stays in node 0's segment, and enough memory is free for the block. */
 static bool fill_may(struct roami_job *job, uint64_t bytes)
 {
 	uint64_t had = atomic_load(&job->filled), room;

@@ -15,7 +15,7 @@
 #include "os/inside.h"
 #include "os/os.h"
 
-/* The creator waits for this, not for the kernel, which takes everything back at once. */
+/* The creator waits for this mark, not for the kernel to take the process's memory back. */
 static void fork_left(struct roami_job *job)
 {
 	if (job->me == 0)
@@ -24,10 +24,10 @@ static void fork_left(struct roami_job *job)
 	atomic_store(&roami_job_ctl(job, job->me)->joined, ROAMI_JOINED_LEFT);
 }
 
-/* Called when the function of a forked node is over; it may have called roam_finish. */
+/* Ends a forked node when its function is over; the function may have called roam_finish. */
 __attribute__((noreturn)) static void fork_child_end(struct roami_job *job)
 {
-	pthread_mutex_lock(&job->ends); /* for ever, so that no other thread leaves, too */
+	pthread_mutex_lock(&job->ends); /* held for ever: no other thread may end the node */
 	if (job->life != ROAMI_JOB_OVER) {
 		roami_team_join(job);
 		roami_statics_note(job);
@@ -40,7 +40,7 @@ __attribute__((noreturn)) static void fork_child_end(struct roami_job *job)
 	_exit(0);
 }
 
-/* A forked node, from here to its end.  It may have been forked within a call of its parent. */
+/* Runs a forked node to its end.  Its parent may have forked it within a call. */
 __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*fn)(void),
 						 pid_t parent)
 {
@@ -55,7 +55,7 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 	if (roami_inside.call != NULL)
 		roami_inside_leave();
 	job->pid = getpid();
-	job->hang.runs = false; /* the parent's, as these: */
+	job->hang.runs = false; /* the fields below are the parent's, too: */
 	atomic_store(&job->real.seats.leaving, 0);
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
 	err = roami_job_map_segment(job, 0);
@@ -80,8 +80,8 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 	if (err == ROAM_OK)
 		err = roami_job_lease(job);
 	/*
-	 * The parent's node cannot be closed here: its segment is not mapped.  What it holds is a
-	 * copy, and small.
+	 * The parent's node cannot be closed here, because its segment is not mapped.  This process
+	 * has only a small copy of it.
 	 */
 	if (err == ROAM_OK) {
 		job->node->self = NULL;
@@ -106,7 +106,7 @@ static enum roam_err fork_node(struct roami_job *job, unsigned node, void (*fn)(
 {
 	pid_t parent = getpid(), pid;
 
-	/* A thread of ours may hold what it would never let go of in the child. */
+	/* Otherwise a thread of the library could hold a lock that nobody releases in the child. */
 	roami_hang_stop(&job->hang);
 	fflush(NULL);
 	job->forking = true;
@@ -138,7 +138,9 @@ static enum roam_err fork_may(struct roami_job *job, unsigned nodes)
 	return ROAM_OK;
 }
 
-/* Node 0 and `nodes` - 1 children, forked already or, with `fn`, now, become a job. */
+/*
+ * Makes a job of node 0 and `nodes` - 1 children, which are forked now, with `fn`, or were before.
+ */
 static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(void))
 {
 	struct roami_ctl *ctl = job->bases[0];
@@ -146,14 +148,14 @@ static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(
 
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot map the shared heap");
-	/* In later rounds also what other nodes had allocated. */
+	/* In later rounds the heap of other nodes counts, too. */
 	atomic_store(&ctl->creator_end,
 		     job->leases ? job->layout.heap_bytes
 				 : (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1));
 	roami_job_seal_allocs(job);
 	err = roami_job_lease(job);
 	while (roami_msg_poll(job->node) > 0)
-		; /* what this node sent itself while alone */
+		; /* messages that this node sent itself while alone */
 	roami_os_discard((uint8_t *)ctl + job->layout.rings,
 			 job->layout.headers - job->layout.rings);
 	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
@@ -186,8 +188,8 @@ static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(
 
 
 /*
- * `processes` of them, one thread each, at once: nodes are forked while their parent has one
- * thread, and begin with fn, or with what their first process was created for.
+ * Creates all nodes at once for `processes` threads.  A node is forked while its parent has one
+ * thread; it begins with fn, or with the function of its first process.
  */
 static enum roam_err fork_team(struct roami_job *job, unsigned processes, void (*fn)(void))
 {
@@ -222,8 +224,8 @@ static enum roam_err fork_note(struct roami_job *job, void (*fn)(void))
 }
 
 /*
- * Forks the processes that were noted.  An error, which was printed, ends the program: it is not an
- * error of the call that synchronises and seals the job.
+ * Forks the processes that were noted.  After an error, which is printed, the program ends: the
+ * call that synchronises and seals the job has no such error.
  */
 static enum roam_err fork_noted(struct roami_job *job)
 {
@@ -283,7 +285,10 @@ static enum roam_err fork_start(struct roami_job *job)
 	return err;
 }
 
-/* The pages return while the children drop their copies.  Then none is left to see a next round. */
+/*
+ * The pages return while the children drop their copies; after that no child is left that could see
+ * a next round.
+ */
 static void fork_ended(struct roami_job *job)
 {
 	roami_collect_take(job);
@@ -310,7 +315,7 @@ static bool fork_begin(struct roami_job *job, bool creates, enum roam_err *err_p
 	return true;
 }
 
-/* A node that does not answer is on this host, but nothing says that it sees that we are gone. */
+/* A node that does not answer is on this host, but may not notice that this process is gone. */
 static void fork_abort(struct roami_job *job, unsigned lost)
 {
 	if (lost != 0)

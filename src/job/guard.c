@@ -16,16 +16,16 @@
 #define FREED      UINT64_C(0x6465657266206d61)
 #define RED        0xfd /* bytes that the program must not write */
 #define FREE       0xdb /* of a freed block */
-#define SMALL      64u  /* what lies before a block that is less than a page */
+#define SMALL      64u  /* space before a block smaller than a page */
 #define BEHIND     64u
-#define FILL_BYTES ((size_t)1 << 20) /* of a freed block, from its beginning */
+#define FILL_BYTES ((size_t)1 << 20) /* bytes checked at the start of a freed block */
 #define KEPT_BYTES ((uint64_t)64 << 20)
 
 /* The last 64 bytes before a block. */
 struct guard_head {
 	uint64_t state; /* LIVE, FREED; anything else was overwritten */
 	uint64_t bytes; /* of the block */
-	uint64_t before; /* red bytes before it, this head included */
+	uint64_t before; /* red bytes before the block, this head included */
 	uint64_t behind;
 	uint64_t freer; /* node */
 	uint64_t freed_by; /* roami_race_code */
@@ -59,7 +59,7 @@ static bool head_good(const struct guard_head *head)
 	return (head->state == LIVE || head->state == FREED) && head->sum == head_sum(head);
 }
 
-/* The index of the first byte that is not `wanted`; `bytes`: all are. */
+/* The index of the first byte that is not `wanted`; `bytes` if there is none. */
 static size_t odd_byte(const uint8_t *at, size_t bytes, uint8_t wanted)
 {
 	size_t i = 0;
@@ -72,8 +72,8 @@ static size_t odd_byte(const uint8_t *at, size_t bytes, uint8_t wanted)
 /* ------------------------------------------------------------------------------------- reports */
 
 /*
- * What this node has heard last of a block at `offset`; NULL: nothing.  `allocated`: of its
- * allocation; else perhaps of its end, which has no bytes.
+ * The newest record that this node has of a block at `offset`, or NULL.  With `allocated` it is the
+ * record of an allocation; else it may be that of a free, which has 0 bytes.
  */
 static const struct roami_block *guard_newest(const struct roami_job *job, uint64_t offset,
 					      bool allocated)
@@ -131,8 +131,8 @@ static void guard_freer(const struct roami_job *job, const struct guard_head *he
 }
 
 /*
- * Reports what was written outside of the block, or into it after it was freed.  false: its head
- * was overwritten, so nothing else is known of it.
+ * Reports what was written outside of the block, or into it after it was freed.  false: the head of
+ * the block was overwritten, so nothing else can be checked.
  */
 static bool guard_look(struct roami_job *job, uint64_t offset, const char *when)
 {
@@ -168,7 +168,10 @@ static bool guard_look(struct roami_job *job, uint64_t offset, const char *when)
 
 /* ---------------------------------------------------------------------------------- allocating */
 
-/* Before the seal each node allocates the same blocks and would write the same bytes: one does. */
+/*
+ * Whether this node writes red zones: before the seal all nodes allocate the same blocks and would
+ * write the same bytes, so only node 0 does.
+ */
 static bool guard_writes(const struct roami_job *job)
 {
 	return job->life != ROAMI_JOB_JOINED || job->me == 0;
@@ -227,7 +230,7 @@ static void guard_keep(struct roami_job *job, uint64_t offset, uint64_t bytes)
 		uint64_t old = guard->kept[guard->first % ROAMI_GUARD_KEPT].offset;
 
 		guard->bytes -= guard->kept[guard->first++ % ROAMI_GUARD_KEPT].bytes;
-		pthread_mutex_unlock(&job->opening); /* what follows faults and sends */
+		pthread_mutex_unlock(&job->opening); /* guard_look may fault and send */
 		if (guard_look(job, old, "before its memory was used again"))
 			guard_forget(job, old, head_of(job, old)->before);
 		pthread_mutex_lock(&job->opening);
@@ -238,7 +241,7 @@ static void guard_keep(struct roami_job *job, uint64_t offset, uint64_t bytes)
 	pthread_mutex_unlock(&job->opening);
 }
 
-/* Whether a block begins there, as far as this node has heard. */
+/* Whether a block begins at `offset`, as far as this node has heard. */
 static bool guard_begins(const struct roami_job *job, uint64_t offset)
 {
 	const struct roami_block *block = guard_newest(job, offset, false);
@@ -259,7 +262,7 @@ static void guard_freed(struct roami_job *job, uint64_t offset, const void *from
 	guard_keep(job, offset, next.bytes);
 }
 
-/* Before the nodes of a launched job synchronise, each of them frees the same blocks by itself. */
+/* Before the nodes of a launched job synchronise, each of them frees the same blocks itself. */
 static enum roam_err guard_free_alike(struct roami_job *job, uint64_t offset)
 {
 	const struct roami_block *block = guard_newest(job, offset, false);
@@ -291,7 +294,7 @@ enum roam_err roami_guard_free(struct roami_job *job, void *block, const void *f
 			  code[0] != '\0' ? ", at " : "", code, freer);
 		return ROAM_ENOTOURS;
 	}
-	if (guard_look(job, offset, when)) /* else it is never freed */
+	if (guard_look(job, offset, when)) /* a block with a broken head is never freed */
 		guard_freed(job, offset, from);
 	return ROAM_OK;
 }
@@ -351,7 +354,7 @@ void roami_guard_scan(struct roami_job *job)
 			i + 1 < count ? roami_race_block_at(job->node, order[i + 1]) : NULL;
 		const struct roami_block *block = roami_race_block_at(job->node, order[i]);
 
-		/* Only the newest block at an address. */
+		/* Keeps only the newest block at each address. */
 		if (block != NULL && (next == NULL || next->offset != block->offset))
 			guard_scan_one(job, block);
 	}

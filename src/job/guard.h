@@ -3,7 +3,7 @@
  * every block lie bytes that the program must not write (red zones); a freed block is filled with a
  * pattern and not used again for a while.  These bytes are checked when a block is freed, before
  * its memory is used again, and, by node 0, at the end of the nodes.  Works under every protocol,
- * also in a job of one node; all that nodes share of it lies in the heap.
+ * also in a job of one node; the heap holds all that the nodes share for it.
  */
 #ifndef ROAMI_GUARD_H
 #define ROAMI_GUARD_H
@@ -26,7 +26,7 @@ struct roami_guard {
 	} kept[ROAMI_GUARD_KEPT]; /* freed blocks, a ring */
 	uint64_t first, end;
 	uint64_t bytes;      /* of these */
-	unsigned owner;      /* the node that has freed them; a forked one begins anew */
+	unsigned owner;      /* the node that freed the blocks; a forked node begins anew */
 	_Atomic uint64_t found; /* by this process */
 	uint64_t others;     /* by nodes that have ended */
 	uint64_t reported;
@@ -39,15 +39,18 @@ void *roami_guard_alloc(struct roami_job *job, size_t bytes, const struct roam_r
 			const void *from, enum roam_err *err_p);
 enum roam_err roami_guard_free(struct roami_job *job, void *block, const void *from);
 
-/* Every node of a launched job calls it before its end, while the others still serve. */
+/*
+ * Lets node 0 look at all blocks; every node of a launched job calls it before its end, while the
+ * others still serve.
+ */
 void roami_guard_serve(struct roami_job *job);
 
 /* Node 0, which sees the whole heap: looks at all blocks. */
 void roami_guard_scan(struct roami_job *job);
 
-/* Called when the counters of all nodes are final: keeps what the others have found. */
+/* Called when the counters of all nodes are final: keeps the number of errors that others found. */
 void roami_guard_count(struct roami_job *job);
-/* Prints the verdict, unless it is the one that was printed last. */
+/* Prints the verdict, unless it is the same as the last one printed. */
 void roami_guard_report(struct roami_job *job);
 
 #endif

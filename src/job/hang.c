@@ -13,19 +13,19 @@
 #include "run/probe.h"
 
 #define TICK_NS   UINT64_C(1000000000)
-#define OTHERS_US 100000u /* in which others pass on the same signal, of this host, */
-#define TOLD_NS   TICK_NS /* or of another one */
-#define SAMPLES   20u     /* looks at whether a thread has told where it is, */
+#define OTHERS_US 100000u /* time in which others pass on the same signal: nodes of this host, */
+#define TOLD_NS   TICK_NS /* nodes of another host */
+#define SAMPLES   20u     /* how often to look whether a thread has told where it is, */
 #define SAMPLE_US 1000u   /* so far apart */
-#define SKIP_MAX  31u     /* ticks, where an unknown process may help: to look wakes all */
+#define SKIP_MAX  31u     /* ticks without a probe, which would wake all threads */
 
-/* A signal handler gets no argument: what SIGQUIT is for. */
+/* What the handler of SIGQUIT needs; a signal handler gets no argument. */
 static struct {
 	_Atomic(struct roami_ctl *) ctl; /* of this process's node; NULL: none */
 	pid_t pid;
 	_Atomic pid_t sampling; /* the thread that is to get our own signal; 0: none */
-	_Atomic uintptr_t pc;   /* where it was when it came */
-	_Atomic uint32_t sent;  /* signals of our own that have not come yet, some of them late */
+	_Atomic uintptr_t pc;   /* where that thread was when the signal came */
+	_Atomic uint32_t sent;  /* our own signals that have not arrived yet; some arrive late */
 } hang_signal;
 
 /* --------------------------------------------------------------------------------- the signal */
@@ -52,7 +52,7 @@ static void hang_asked(int signal, siginfo_t *info, void *context)
 	roami_look_at(ctl);
 }
 
-/* Whether SIGQUIT is ours in this process. */
+/* Whether SIGQUIT has our handler in this process. */
 static bool hang_handles(void)
 {
 	struct sigaction now;
@@ -68,7 +68,7 @@ static void hang_action(struct sigaction *ours)
 	sigemptyset(&ours->sa_mask);
 }
 
-/* A signal that no handler is installed for, for a moment's use; 0: there is none. */
+/* A signal without a handler, to be used for a moment; 0: there is none. */
 static int hang_borrow(void)
 {
 	struct sigaction ours, now;
@@ -81,7 +81,7 @@ static int hang_borrow(void)
 	return 0;
 }
 
-/* By SIGQUIT if it is ours, else by a signal that is not the program's. */
+/* Where a thread is.  It is asked by SIGQUIT if that has our handler, else by a borrowed signal. */
 const void *roami_hang_sample(pid_t tid)
 {
 	bool own = hang_handles();
@@ -98,14 +98,14 @@ const void *roami_hang_sample(pid_t tid)
 		usleep(SAMPLE_US);
 	atomic_store(&hang_signal.sampling, 0);
 	if (!own) {
-		signal(number, SIG_IGN); /* where it is blocked it must not come later */
+		signal(number, SIG_IGN); /* a thread that blocks the signal must not get it later */
 		signal(number, SIG_DFL);
 		atomic_store(&hang_signal.sent, 0);
 	}
 	return (const void *)atomic_load(&hang_signal.pc);
 }
 
-/* What the program does with SIGQUIT itself stays as it is. */
+/* If the program handles SIGQUIT itself, its handler stays in place. */
 static void hang_handle(struct roami_ctl *ctl)
 {
 	struct sigaction ours, now;
@@ -133,7 +133,7 @@ static void hang_ctls(const struct roami_node *node, const struct roami_ctl **ct
 		ctls[peer] = node->segments[peer].ctl;
 }
 
-/* "node 1 on host b (pid 4711)", as far as it is known. */
+/* Writes "node 1 on host b (pid 4711)", as far as it is known. */
 static void hang_who(const struct roami_node *node, unsigned peer, char *text, size_t bytes)
 {
 	int pid = (int)atomic_load(&node->segments[peer].ctl->pid);
@@ -146,7 +146,7 @@ static void hang_who(const struct roami_node *node, unsigned peer, char *text, s
 		snprintf(text + used, bytes - used, " (pid %d)", pid);
 }
 
-/* A line of the report, to stderr or to `roam where`; there a line that has no room is left out. */
+/* Writes a line of the report to stderr, or to `roam where`, which leaves out what has no room. */
 __attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *hang,
 							   const char *format, ...)
 {
@@ -169,7 +169,7 @@ __attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *ha
 	}
 }
 
-/* ", at A, B": where threads of the node compute, as far as it is known. */
+/* Writes ", at A, B": where threads of the node compute, as far as it is known. */
 static void hang_places(const struct roami_probed *probed, char *text, size_t bytes)
 {
 	size_t used = 0;
@@ -180,7 +180,7 @@ static void hang_places(const struct roami_probed *probed, char *text, size_t by
 					 probed->places[i]);
 }
 
-/* A line for each object that threads of the node wait for. */
+/* Writes a line for each object that threads of the node wait for. */
 static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ctls, unsigned peer)
 {
 	const struct roami_node *node = hang->node;
@@ -205,8 +205,8 @@ static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ct
 }
 
 /*
- * Says what each thread of all nodes waits for, or that it computes.  A node that does not answer
- * may be stopped; on this host its control page says what it waits for.
+ * Reports what each thread of every node waits for, or that it computes.  A node that does not
+ * answer may be stopped; if it is on this host, its control page tells what it waits for.
  */
 static void hang_report(struct roami_hang *hang)
 {
@@ -228,7 +228,9 @@ static void hang_report(struct roami_hang *hang)
 
 /* ---------------------------------------------------------------------------------- the verdict */
 
-/* Waits begun by all threads of this host, or of the others; *still_p: all here are in one. */
+/*
+ * Counts the waits begun on this host, or (`far`) on the others; *still_p: all threads here wait.
+ */
 static uint64_t turns_begun(const struct roami_node *node, bool far, bool *still_p)
 {
 	uint64_t turns = 0;
@@ -247,7 +249,9 @@ static uint64_t turns_begun(const struct roami_node *node, bool far, bool *still
 	return turns;
 }
 
-/* All have answered that nothing is under way, and what they answer sums up. */
+/*
+ * Whether all nodes answered that nothing is under way, and the messages sent equal those received.
+ */
 static bool probe_quiet(const struct roami_node *node, uint64_t *sent_p, uint64_t *received_p)
 {
 	bool quiet = true;
@@ -263,7 +267,7 @@ static bool probe_quiet(const struct roami_node *node, uint64_t *sent_p, uint64_
 	return quiet && *sent_p == *received_p;
 }
 
-/* Each thread that waits has found, since these looks, that it has to. */
+/* Whether each waiting thread has found, after these looks, that it still has to wait. */
 static bool probe_seen(const struct roami_node *node, const uint32_t *looked)
 {
 	for (unsigned peer = 0; peer < node->nodes; peer++)
@@ -290,10 +294,11 @@ __attribute__((noreturn)) static void hang_over(struct roami_hang *hang)
 }
 
 /*
- * Two looks, a second apart, at a job all of whose threads wait.  Between them no thread left its
- * wait, each found anew that it has to, and no message was sent, received, under way or being
- * handled, on any host: nothing has changed, and nothing is left that could.  The nodes need not
- * be looked at in one moment: what one did after its first look another shows at its second.
+ * Compares two looks, a second apart, at a job all of whose threads wait.  The job hangs if between
+ * them no thread left its wait, each found anew that it has to wait, and no message was sent,
+ * received, handled, or under way on any host: nothing has changed, and nothing is left that could.
+ * The nodes need not be looked at in one moment: what a node did after its first look shows at its
+ * second.
  */
 static void hang_probe(struct roami_hang *hang)
 {
@@ -326,7 +331,7 @@ static void hang_probe(struct roami_hang *hang)
 
 /* ------------------------------------------------------------------------------- once a second */
 
-/* Whether the nodes of other hosts have begun a wait since this was asked last. */
+/* Whether nodes of other hosts have begun a wait since the last call. */
 static bool hang_far_moves(struct roami_hang *hang)
 {
 	bool still, moves;
@@ -343,7 +348,7 @@ static bool hang_far_moves(struct roami_hang *hang)
 	return moves;
 }
 
-/* ROAM_HANG: once for each time that nothing changes for so long. */
+/* ROAM_HANG: reports once whenever nothing has changed for that long. */
 static void hang_late(struct roami_hang *hang, uint64_t now)
 {
 	uint64_t after = hang->node->options->hang * UINT64_C(1000000000);
@@ -384,7 +389,7 @@ static void hang_tick(struct roami_hang *hang)
 
 /* --------------------------------------------------------------------------------------- life */
 
-/* `roam where` has asked: this node says it for all. */
+/* If `roam where` asks this node, the node reports for the whole job. */
 static void hang_where(struct roami_hang *hang)
 {
 	struct roami_ctl *ctl = hang->node->self->ctl;
@@ -399,7 +404,7 @@ static void hang_where(struct roami_hang *hang)
 	atomic_store(&ctl->where_told, where);
 }
 
-/* Asked by a signal of this node, or by another one: node 0 says it for all, once. */
+/* If a signal of this node, or another node, asks for a report, node 0 makes it, once for all. */
 static void hang_pass(struct roami_hang *hang)
 {
 	struct roami_node *node = hang->node;
@@ -414,7 +419,7 @@ static void hang_pass(struct roami_hang *hang)
 		atomic_store(&node->segments[0].ctl->ask, by);
 		roami_look_at(node->segments[0].ctl);
 	} else if (by == ROAMI_ASK_NEAR || roami_os_now_ns() - hang->told_at > TOLD_NS) {
-		usleep(OTHERS_US); /* the launcher has sent it to others, too */
+		usleep(OTHERS_US); /* the launcher has sent the signal to other nodes, too */
 		atomic_store(&ctl->ask, ROAMI_ASK_NONE);
 		hang->told_at = roami_os_now_ns();
 		hang_report(hang);

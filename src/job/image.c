@@ -1,4 +1,4 @@
-/* The program's own file: which variables it has where, and which code refers to them. */
+/* The program's own file: its variables and their addresses, and the code that refers to them. */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -13,9 +13,9 @@
 #include "os/os.h"
 
 #define USERS_MAX 6u
-#define REACH     4096u /* bytes from a variable's beginning that code refers to it by */
+#define REACH     4096u /* how far behind a variable's beginning code may refer to it */
 
-/* Ours, in programs that link the static library: the file and the name of each. */
+/* Statics of roam in programs that link the static library: the file and the name of each. */
 static const char *const own_names[][2] = {
 	{"roam.c", "job"},	   {"pastset.c", "why_once"}, {"pastset.c", "why_key"},
 	{"pastset.c", "attachments"}, {"signals.c", "signals"},  {"os.c", "rate"},
@@ -107,7 +107,7 @@ static const char *symbol_name(const struct symbols *symbols, const Elf64_Sym *s
 	return symbol->st_name < symbols->names_bytes ? symbols->names + symbol->st_name : "";
 }
 
-/* What libraries or the compiler keep in the program. */
+/* Whether libraries or the compiler keep this variable in the program. */
 static bool symbol_foreign(const char *name, const char *file)
 {
 	size_t length = strcspn(name, ".");
@@ -171,7 +171,9 @@ const char *roami_image_read(struct roami_image *image)
 
 /* --------------------------------------------------------------------------------------- users */
 
-/* Bytes of the operand that follows a displacement at `at`: an instruction's end counts. */
+/*
+ * The size of the operand behind a displacement at `at`; offsets count from the instruction's end.
+ */
 static unsigned code_operand(const uint8_t *at)
 {
 	uint8_t opcode = at[-2], field = at[-1] >> 3 & 7;
@@ -188,7 +190,7 @@ static unsigned code_operand(const uint8_t *at)
 	return 0;
 }
 
-/* Whether the four bytes at `at` in the code lead to the variable. */
+/* Whether the four bytes at `at` in the code refer to the variable. */
 static bool code_refers(const struct roami_image *image, const uint8_t *at,
 			const struct roami_static *variable)
 {
@@ -197,7 +199,10 @@ static bool code_refers(const struct roami_image *image, const uint8_t *at,
 	int32_t value;
 
 	memcpy(&value, at, sizeof(value));
-	/* Relative to the next instruction; or as it is, in programs at fixed addresses. */
+	/*
+	 * The value is relative to the next instruction, or absolute in programs at fixed
+	 * addresses.
+	 */
 	if (at - image->text >= 4 && (at[-1] & 0xc7) == 0x05 &&
 	    (uintptr_t)at + 4 + code_operand(at) + (uintptr_t)(intptr_t)value - begin < reach)
 		return true;

@@ -7,7 +7,7 @@
 
 #include "os/os.h"
 
-#define GONE_BYTES (UINT64_C(1) << 20) /* are given back at a time */
+#define GONE_BYTES (UINT64_C(1) << 20) /* bytes given back at a time */
 
 bool roami_input_open(struct roami_input *input, int from)
 {
@@ -68,7 +68,7 @@ static void input_feed(const struct roami_input *input, struct roami_input_pipe 
 		put = write(pipe->to, chunk, (size_t)got);
 		if (put < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		if (put < 0) { /* it does not read any more */
+		if (put < 0) { /* the node reads no more */
 			input_close(pipe);
 			return;
 		}

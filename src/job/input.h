@@ -11,19 +11,19 @@ struct roami_input {
 	int from;       /* what is read */
 	int spool;      /* all that has come, in memory */
 	uint64_t bytes; /* of it */
-	uint64_t gone;  /* the first of them: all have had these */
+	uint64_t gone;  /* how many of the first bytes are given back: all nodes have had them */
 	bool ends;
 };
 
 /* One node's. */
 struct roami_input_pipe {
-	int to; /* the end that is written to; -1: closed */
+	int to; /* the writing end; -1: closed */
 	uint64_t fed;
 };
 
 bool roami_input_open(struct roami_input *input, int from);
 
-/* More has come, by another way; no bytes: its end. */
+/* Adds input that came by another way; no bytes: its end. */
 void roami_input_take(struct roami_input *input, const void *data, size_t bytes);
 
 /* Whether a descriptor may be read: not while another job of the terminal has it. */
@@ -36,19 +36,19 @@ int roami_input_read(int from, void *data, size_t room);
 bool roami_input_pipe_open(struct roami_input_pipe *pipe, int *from_p);
 
 /*
- * Gives each node what it has not had yet, as it takes it, and the end.  What all have had is kept
- * no longer.
+ * Gives each node, as fast as it reads, the input that it has not had yet, and then the end.  Drops
+ * the input that all nodes have had.
  */
 void roami_input_feed(struct roami_input *input, struct roami_input_pipe *pipes, unsigned nodes);
 
-/* What to poll for writing: there is more for it; -1: nothing. */
+/* The descriptor to poll for writing while the node lacks input; -1: none. */
 int roami_input_hungry(const struct roami_input *input, const struct roami_input_pipe *pipe);
 
-/* Whether to read more: when the fastest node has had all there is. */
+/* Whether to read more input: the fastest node has had all that is there. */
 bool roami_input_wanted(const struct roami_input *input, const struct roami_input_pipe *pipes,
 			unsigned nodes);
 
-/* What to poll: where it comes from, then each node's; `nodes` + 1. */
+/* Fills in what to poll: the source, then each node's pipe; `nodes` + 1 entries. */
 nfds_t roami_input_polls(const struct roami_input *input, const struct roami_input_pipe *pipes,
 			 unsigned nodes, struct pollfd *polls);
 

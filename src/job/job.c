@@ -18,7 +18,7 @@ extern char **environ;
 
 /* --------------------------------------------------------------------------------------- nodes */
 
-/* Nothing is restricted where a node is alone, or the hardware keeps the heap coherent. */
+/* A lone node, and hardware that keeps the heap coherent, restrict no access. */
 static const struct roami_fault_engine *job_engine(const struct roami_job *job, unsigned nodes)
 {
 	bool restricts = nodes > 1 && roami_protocol_find(job->options.protocol)->homes !=
@@ -74,7 +74,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	}
 	job->nodes = nodes;
 	roami_seats_open(&job->real);
-	/* A forked process has none of its parent's helpers. */
+	/* A forked process has none of its parent's helper threads. */
 	atomic_store(&job->real.helpers, job->start_threads);
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
@@ -120,7 +120,7 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	return ROAM_OK;
 }
 
-/* One node, in memory that is mapped: alone, until nodes are created. */
+/* Opens the one node of a process that is alone, in memory that is mapped already. */
 static enum roam_err job_alone(struct roami_job *job)
 {
 	enum roam_err err;
@@ -142,7 +142,7 @@ static enum roam_err job_alone(struct roami_job *job)
 
 /* --------------------------------------------------------------------------------------- start */
 
-/* The process would end with the node's other threads in it. */
+/* Fails the job if a thread other than the first exits: that would end the node's other threads. */
 __attribute__((noreturn)) static void job_exit_mate(struct roami_job *job)
 {
 	roami_node_fail(job->node,
@@ -151,7 +151,10 @@ __attribute__((noreturn)) static void job_exit_mate(struct roami_job *job)
 			roami_team_process(job, job->me) + roami_team_mate(job));
 }
 
-/* Its process would end, too, and they might wait for this very thread. */
+/*
+ * Fails the job if a thread of the program exits: that would end the node's threads, and its
+ * function may wait for this very thread.
+ */
 __attribute__((noreturn)) static void job_exit_stranger(struct roami_job *job)
 {
 	roami_node_fail(job->node,
@@ -160,15 +163,15 @@ __attribute__((noreturn)) static void job_exit_stranger(struct roami_job *job)
 }
 
 /*
- * A node that ends in order still serves; else it ends the job.  A process that the program has
- * forked is no node.
+ * A node that exits in order still serves the others; any other exit of a node ends the job.  A
+ * process that the program has forked is no node.
  */
 static void job_on_exit(int status, void *arg)
 {
 	struct roami_job *job = arg;
 
 	if (job->pid == getpid() && roami_job_undecided(job) && status != 0)
-		roami_rerun_speak(job, true); /* a program of either kind says why it fails */
+		roami_rerun_speak(job, true); /* each failing node says why, undecided or not */
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid() &&
 	    roami_team_mate(job) != 0)
 		job_exit_mate(job);
@@ -186,7 +189,7 @@ static void job_on_exit(int status, void *arg)
 	}
 }
 
-/* In which of these ways this process was started. */
+/* Takes the first of the ways to start in which this process was started. */
 static enum roam_err job_begin(struct roami_job *job, bool creates,
 			       const struct roami_start *const *starts)
 {
@@ -223,7 +226,7 @@ static const struct roami_main *job_main(const struct roami_job *job, enum roami
 	return kind == ROAMI_KIND_CREATES ? &roami_main_repeats : &roami_main_undecided;
 }
 
-/* This process's first memory and node. */
+/* Makes this process's first memory and node. */
 static enum roam_err job_start_main(struct roami_job *job, enum roami_kind kind)
 {
 	enum roam_err err;
@@ -248,7 +251,7 @@ enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind,
 	enum roam_err err = job->failed;
 
 	if (job->life != ROAMI_JOB_NEW || err != ROAM_OK)
-		return err; /* told the first time */
+		return err; /* the first call has reported it */
 	err = roami_options_read(&job->options, environ, STDERR_FILENO);
 	setenv("UCX_ERROR_SIGNALS", "", 0); /* Rule 1.9 */
 	if (err == ROAM_OK)
@@ -268,7 +271,7 @@ enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind,
 
 /* -------------------------------------------------------------------------------- CREATE, seal */
 
-/* Libraries that the program has loaded since roam's start may have statics for the heap, too. */
+/* Shares the statics of libraries that the program has loaded since roam started. */
 static enum roam_err job_share_late(struct roami_job *job)
 {
 	enum roam_err err;
@@ -324,7 +327,7 @@ void roami_job_decide(struct roami_job *job)
 		err = roami_rerun_spmd(job);
 	pthread_mutex_unlock(&job->seal);
 	if (err != ROAM_OK)
-		_exit(ROAMI_EXIT_TOLD); /* there is neither this heap nor the other one */
+		_exit(ROAMI_EXIT_TOLD); /* neither the old heap nor the new one is mapped */
 }
 
 enum roam_err roami_job_seal(struct roami_job *job)
@@ -379,7 +382,10 @@ void roami_job_await(struct roami_job *job, enum roami_joined state)
 			job->node->env->spin(job->node, turn);
 }
 
-/* The counters of all are final when they say so; they do so right after the barrier. */
+/*
+ * Waits until the counters of all nodes are final, as each says right after the barrier, and
+ * reports.
+ */
 static void job_report_all(struct roami_job *job)
 {
 	roami_job_await(job, ROAMI_JOINED_FINAL);
@@ -388,7 +394,7 @@ static void job_report_all(struct roami_job *job)
 	roami_job_report(job);
 }
 
-/* Node 0, which all others have met: nobody needs the others from now on. */
+/* Ends the job on node 0, once all others have met it: no node needs another one from now on. */
 static void job_end_all(struct roami_job *job)
 {
 	job_report_all(job);
@@ -397,7 +403,7 @@ static void job_end_all(struct roami_job *job)
 	job->start->end(job);
 }
 
-/* The node's own threads. */
+/* Stops the node's own threads. */
 static void job_stop(struct roami_job *job)
 {
 	roami_hang_stop(&job->hang);
@@ -418,7 +424,7 @@ void roami_job_end_here(struct roami_job *job)
 	roami_os_futex_wake(&first->job, INT32_MAX);
 }
 
-/* The program waits for the end, or ends. */
+/* Checks the job before the program waits for its end, or ends. */
 static void job_check(struct roami_job *job)
 {
 	if (job->main->check != NULL)
@@ -431,7 +437,7 @@ static enum roam_err job_wait(struct roami_job *job)
 	enum roam_err err = roami_job_seal(job);
 	unsigned nodes = job->nodes;
 
-	if (job->me == 0) /* elsewhere their function, which has called this, still runs */
+	if (job->me == 0) /* on other nodes the function that has called this still runs */
 		roami_team_join(job);
 	job_check(job);
 	if (err != ROAM_OK || job->life != ROAMI_JOB_TOGETHER || job->me != 0 ||
@@ -501,7 +507,7 @@ static void job_leave(struct roami_job *job)
 	roami_team_warn(job);
 	job_check(job);
 	if (job->life == ROAMI_JOB_TOGETHER && (job->me != 0 || job->main->ended == NULL))
-		roami_shared_save(job); /* while the others serve */
+		roami_shared_save(job); /* while the other nodes still serve */
 	if (job->life == ROAMI_JOB_ALONE) {
 		roami_guard_scan(job);
 		roami_stats_end(job->node->stats);

@@ -36,9 +36,12 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 	ctl->magic = ROAMI_SEGMENT_MAGIC;
 	ctl->heap_bytes = layout->heap_bytes;
 	ctl->nodes_max = layout->nodes_max;
-	/* The thread that starts the node; counted before any barrier could look. */
+	/* This counts the thread that starts the node, before any barrier could look. */
 	atomic_store(&ctl->threads, 1);
-	/* Of node 0's also the words count; of the others', how the heap is cut. */
+	/*
+	 * Node 0's pool holds the words of the parts; the other nodes' only say how the heap is
+	 * cut.
+	 */
 	for (unsigned region = 0; region <= layout->regions; region++) {
 		struct roami_heap_parts *pool = (void *)((uint8_t *)ctl + layout->pool);
 
@@ -68,12 +71,12 @@ bool roami_boot_fits(const struct roami_layout *layout, int fd)
 	return fits;
 }
 
-/* The program, libraries, stacks, arenas, tables of objects. */
+/* Room for the program, libraries, stacks, arenas and tables of objects. */
 #define BASE_BYTES ((size_t)512 << 20)
 
 size_t roami_boot_needs(const struct roami_layout *layout, unsigned nodes)
 {
-	/* Segments, the app view; of several nodes twins, and what there is for each page. */
+	/* Segments and the app view; with several nodes also twins and the data of each page. */
 	return layout->total * nodes + layout->heap_bytes * (nodes > 1 ? 5 : 2) / 2 + BASE_BYTES;
 }
 

@@ -1,23 +1,24 @@
-/* One host's nodes: the memory that they share, what they wait for, how they end. */
+/* The nodes of one host: the memory that they share, what they wait for, and how they end. */
 #ifndef ROAMI_LOCAL_H
 #define ROAMI_LOCAL_H
 
 #include "base/node.h"
 #include "run/probe.h"
 
-/* A node exits with this status after it has itself told why. */
+/* The exit status of a node that has itself reported why it failed. */
 #define ROAMI_EXIT_TOLD 86
 
 /*
- * Whether the protocol, transport, fault engine and instructions that the options name are there;
- * *engine_p is the engine.  Reports errors on stderr, in one line.
+ * Whether this build, machine and kernel have the protocol, transport, fault engine and
+ * instructions that the options name; *engine_p is the engine.  Reports errors on stderr, in one
+ * line.
  */
 enum roam_err roami_boot_check(const struct roami_options *options,
 			       const struct roami_fault_engine **engine_p);
 
 /*
- * Whether the protocol can have nodes on several hosts, or without each other's memory; if not,
- * why, in a line without an end.
+ * Whether the protocol can have nodes on several hosts, or nodes that do not map each other's
+ * memory; if not, the reason, in a line without an end.
  */
 bool roami_boot_apart(const struct roami_options *options, char *why, size_t bytes);
 
@@ -42,12 +43,12 @@ void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
 void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options);
 
 /*
- * Makes the segments of the nodes whose bits are set, in their order.  Reports errors on stderr;
- * leaves nothing behind.
+ * Makes the segments of the nodes whose bits are set, in the order of the nodes.  Reports errors on
+ * stderr; leaves nothing behind after one.
  */
 enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t nodes, int *fds);
 
-/* What to do about an error of making it; "" if nothing. */
+/* Advice about an errno of making a segment; "" if there is none. */
 const char *roami_boot_hint(int error);
 
 /* Makes one node's segment; -1 with errno. */
@@ -56,18 +57,20 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node);
 /* Whether a segment has this layout. */
 bool roami_boot_fits(const struct roami_layout *layout, int fd);
 
-/* Address space that a process takes in a job of so many nodes: about, and rather too much. */
+/*
+ * The address space that a process needs in a job of so many nodes: an estimate, rather too high.
+ */
 size_t roami_boot_needs(const struct roami_layout *layout, unsigned nodes);
 
 /*
- * Whether a process that has `mapped` bytes of that may map all of it; prints why not.  Asked
- * before there are nodes, so that the answer is told once.
+ * Whether a process that has mapped `mapped` bytes of this can map the rest; if not, prints why.
+ * Asked before there are nodes, so that the answer is printed once.
  */
 bool roami_boot_space(const struct roami_layout *layout, unsigned nodes, size_t mapped);
 
 /*
- * What to add to "was killed by signal N": that memory ran out, if the kernel has killed since
- * `kills_before` was roami_os_oom_kills().
+ * Text to add to "was killed by signal N": that memory ran out, if the kernel has killed a process
+ * since `kills_before` was roami_os_oom_kills().
  */
 const char *roami_boot_oom(int signal, uint64_t kills_before);
 

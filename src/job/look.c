@@ -14,7 +14,7 @@
 #include "msg/msg_state.h"
 #include "run/probe.h"
 
-#define ANSWER_MS  20u  /* that nodes get to answer, */
+#define ANSWER_MS  20u  /* time given to nodes to answer, */
 #define ANSWERS    100u /* so often */
 #define LOCK_TRIES 50u
 #define LOCK_US    100u
@@ -45,7 +45,7 @@ void roami_look_at(struct roami_ctl *ctl)
 
 /* ---------------------------------------------------------------------------------- answering */
 
-/* Whether all that the process has are known: threads that wait, and the library's own. */
+/* Whether every thread of the process is known: threads that wait, and the library's own. */
 static bool node_known(const struct roami_hang *hang)
 {
 	unsigned waiting = roami_look_waiting(hang->node->self->ctl), links = 0;
@@ -59,7 +59,7 @@ static bool node_known(const struct roami_hang *hang)
 	       links == 2 + waiting + atomic_load(&hang->real->helpers);
 }
 
-/* So no thread of the node handles messages: the handler that woke this one may still run. */
+/* Locks out handlers of messages: the one that woke this thread may still run. */
 static bool node_lock(struct roami_node *node)
 {
 	for (unsigned i = 0; i < LOCK_TRIES; i++) {
@@ -71,8 +71,8 @@ static bool node_lock(struct roami_node *node)
 }
 
 /*
- * Whether only threads that wait could do anything here, and no message is being handled, or kept
- * until later; and how many there were, of which none is counted in the middle of its handling.
+ * Whether only waiting threads could do anything on this node, and no message is being handled or
+ * kept until later.  Also counts the messages, none of them in the middle of its handling.
  */
 static bool node_quiet(struct roami_hang *hang, uint64_t *sent_p, uint64_t *received_p)
 {
@@ -88,7 +88,7 @@ static bool node_quiet(struct roami_hang *hang, uint64_t *sent_p, uint64_t *rece
 	return quiet;
 }
 
-/* Where a thread is; one that runs is asked by our signal. */
+/* Where a thread is; a running thread is asked by our signal. */
 static uintptr_t thread_pc(pid_t tid)
 {
 	char path[64], text[200];
@@ -121,7 +121,7 @@ static unsigned place_add(struct roami_probed *probed, unsigned count, uintptr_t
 	return at == count ? count + 1 : count;
 }
 
-/* Where the threads are that barriers count and that do not wait. */
+/* Notes where the threads are that barriers count and that do not wait. */
 static void node_places(struct roami_hang *hang)
 {
 	struct roami_ctl *ctl = hang->node->self->ctl;
@@ -142,7 +142,7 @@ static void node_places(struct roami_hang *hang)
 		probed->places[count][0] = '\0';
 }
 
-/* Takes the far nodes that have asked; false: none has. */
+/* Takes the requests of far nodes; false: none has asked. */
 static bool look_asked(const struct roami_hang *hang, uint32_t *tokens)
 {
 	bool asked = false;
@@ -154,7 +154,7 @@ static bool look_asked(const struct roami_hang *hang, uint32_t *tokens)
 	return asked;
 }
 
-/* The serial is read behind the tokens: it counts the nodes that have asked by them. */
+/* The serial is read after the tokens, because the nodes that left these have counted it up. */
 void roami_look_answer(struct roami_hang *hang)
 {
 	struct roami_ctl *ctl = hang->node->self->ctl;
@@ -170,7 +170,9 @@ void roami_look_answer(struct roami_hang *hang)
 	atomic_store(&ctl->probed.quiet, node_quiet(hang, &sent, &received));
 	atomic_store(&ctl->probed.sent, sent);
 	atomic_store(&ctl->probed.received, received);
-	/* Waiting threads look again after the above: what was handled has had its effect then. */
+	/*
+	 * Waiting threads look again after this, when the messages handled have had their effect.
+	 */
 	atomic_store(&ctl->probed.serial, serial);
 	roami_wake_all(hang->node);
 	for (unsigned peer = 0; asked && peer < hang->node->nodes; peer++)
@@ -180,7 +182,10 @@ void roami_look_answer(struct roami_hang *hang)
 
 /* ------------------------------------------------------------------------------------- asking */
 
-/* A serial grows; a far node's copy has the token of its last answer. */
+/*
+ * Whether a node has answered: a near one's serial has grown, or a far one's copy has the token of
+ * this look.
+ */
 bool roami_look_answered(const struct roami_hang *hang, unsigned peer)
 {
 	const struct roami_ctl *near = roami_look_near(hang->node, peer);
@@ -206,7 +211,7 @@ static void look_ask(struct roami_hang *hang, unsigned peer, uint32_t token)
 
 void roami_look_forget(struct roami_hang *hang)
 {
-	atomic_fetch_add(&hang->node->self->ctl->token, 1); /* an answer comes too late */
+	atomic_fetch_add(&hang->node->self->ctl->token, 1); /* answers still to come are too late */
 	for (unsigned peer = 0; hang->apart && peer < hang->node->nodes; peer++)
 		if (roami_look_near(hang->node, peer) == NULL)
 			roami_probe_forget(hang->node->segments[peer].ctl);
@@ -225,7 +230,7 @@ bool roami_look_all(struct roami_hang *hang)
 	for (unsigned turn = 0; !all && turn < ANSWERS; turn++) {
 		if (turn > 0)
 			usleep(ANSWER_MS * 1000);
-		roami_look_answer(hang); /* to this node, and to others that ask meanwhile */
+		roami_look_answer(hang); /* for this node's look, and for others' looks */
 		all = true;
 		for (unsigned peer = 0; peer < node->nodes; peer++)
 			all &= roami_look_answered(hang, peer);

@@ -8,7 +8,7 @@
 #include "os/os.h"
 
 /*
- * Where the pages under the job's protocol begin on every node; what is for other protocols lies
+ * Where the pages under the job's protocol begin on every node; the regions of other protocols lie
  * below.  Free in every usual program, and outside the shadow of the sanitizers.
  */
 #define APP_ADDRESS   0x200000000000
@@ -21,7 +21,7 @@ struct roami_ctl *roami_job_ctl(const struct roami_job *job, unsigned node)
 	return job->bases[node] != NULL ? job->bases[node] : &job->far[node]->ctl;
 }
 
-/* Says what does not fit, and what would have to. */
+/* Reports what cannot be mapped, and how much address space the job takes. */
 static enum roam_err job_cannot_map(const struct roami_job *job, const char *what)
 {
 	unsigned nodes = job->boot.nodes > job->made ? job->boot.nodes : job->made;
@@ -137,7 +137,10 @@ enum roam_err roami_job_take_place(struct roami_job *job)
 	return err == ROAM_OK ? roami_job_map_segment(job, job->me) : err;
 }
 
-/* Of this node and its host's only the card is used, and in node 0's that the job ends. */
+/*
+ * Makes this process's copies of other hosts' nodes.  Of this node's and its host's only the card
+ * is used, and of node 0's the word that the job ends.
+ */
 enum roam_err roami_job_make_far(struct roami_job *job)
 {
 	for (unsigned node = 0; node < job->boot.nodes; node++) {

@@ -1,4 +1,4 @@
-/* What ROAM_STATS asks for. */
+/* Reports the counters as ROAM_STATS asks. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static bool job_show(struct roami_job *job, int fd, const char *path)
 	for (unsigned i = 0; i < job->nodes; i++)
 		stats[i] = &roami_job_ctl(job, i)->stats;
 	roami_layers_over(job->node, over, sizeof(over));
-	over[strcspn(over, ",")] = '\0'; /* what reaches the farthest */
+	over[strcspn(over, ",")] = '\0'; /* the layer that reaches the farthest */
 	for (unsigned i = 0; i < ROAMI_STATS_TYPES_MAX; i++)
 		if (roami_msg_named(job->node, i) != NULL)
 			types[i] = roami_msg_named(job->node, i)->name;
@@ -44,7 +44,7 @@ void roami_job_print(struct roami_job *job, int fd)
 	job_show(job, fd, NULL);
 }
 
-/* Names the nodes that ended before their counters were to begin: these are of the whole job. */
+/* Names the nodes that ended before their counters began: these count the whole job. */
 static void job_warn_early(struct roami_job *job)
 {
 	for (unsigned i = 0; i < job->nodes && job->options.stats_after != 0; i++)

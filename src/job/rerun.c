@@ -22,7 +22,7 @@ struct roami_rerun_copy {
 	size_t bytes;
 };
 
-/* Where a silenced node's output goes: nowhere, or to where it can be had from later. */
+/* Opens where a silenced node's output goes: nowhere, or while undecided into memory. */
 static int rerun_sink(struct roami_job *job, unsigned i)
 {
 	if (!roami_job_undecided(job))
@@ -31,7 +31,7 @@ static int rerun_sink(struct roami_job *job, unsigned i)
 	return job->kept[i];
 }
 
-/* As in a process that is alone; nodes above 0 are silenced, while undecided for later. */
+/* Silences nodes above 0 until CREATE; while undecided, their output is kept for later. */
 static enum roam_err rerun_silence(struct roami_job *job)
 {
 	if (job->boot.me == 0)
@@ -42,7 +42,7 @@ static enum roam_err rerun_silence(struct roami_job *job)
 
 		job->outputs[i] = fcntl(real, F_DUPFD_CLOEXEC, 3);
 		if (job->outputs[i] < 0 && errno == EBADF)
-			continue; /* closed, and silent enough */
+			continue; /* closed by the program: silent anyway */
 		sink = rerun_sink(job, i);
 		if (sink < 0 || job->outputs[i] < 0 || dup2(sink, real) < 0) {
 			fprintf(stderr, "roam: node %u cannot redirect its output: %s\n",
@@ -89,18 +89,18 @@ void roami_rerun_speak(struct roami_job *job, bool said)
 		if (job->kept[i] != 0)
 			close(job->kept[i]);
 	}
-	if (said && isatty(STDOUT_FILENO)) /* what it was first written to is none */
+	if (said && isatty(STDOUT_FILENO)) /* stdout was a file before, buffered by blocks */
 		setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
-/* Nor does it read from now on: its copy of node 0's input need not be kept. */
+/* Ends this node's input: nobody need keep its copy of node 0's input any more. */
 static void rerun_sated(void)
 {
 	struct stat input;
 	int null;
 
 	if (fstat(STDIN_FILENO, &input) != 0 || !S_ISFIFO(input.st_mode))
-		return; /* the program has opened another one */
+		return; /* the program has opened another input */
 	null = roami_os_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
 	if (null < 0)
 		return;
@@ -108,7 +108,7 @@ static void rerun_sated(void)
 	close(null);
 }
 
-/* The segment that it filled goes altogether: another one takes its place. */
+/* Drops the segment that the process filled; another one takes its place. */
 static enum roam_err rerun_drop(struct roami_job *job)
 {
 	enum roam_err err;
@@ -122,19 +122,19 @@ static enum roam_err rerun_drop(struct roami_job *job)
 	return err == ROAM_OK ? roami_job_map_app(job) : err;
 }
 
-/* From the place of node 0 to this process's own, without the heap that it filled. */
+/* Moves from the place of node 0 to this process's own, without the heap that it filled. */
 static enum roam_err rerun_move(struct roami_job *job)
 {
 	enum roam_err err;
 
-	/* The node that was node 0 is not closed: what it holds is small, and of another number. */
+	/* The old node, number 0, is not closed: it holds little memory. */
 	job->node->self = NULL;
 	roami_job_close_allocs(job);
 	err = rerun_drop(job);
 	return err == ROAM_OK ? roami_job_open_alloc(job) : err;
 }
 
-/* Becomes a node, once all have come, and alike. */
+/* Becomes a node, once all processes have come, and have allocated alike. */
 static enum roam_err rerun_meet(struct roami_job *job, unsigned asked)
 {
 	enum roam_err err = roami_job_come(job, asked);
@@ -144,7 +144,7 @@ static enum roam_err rerun_meet(struct roami_job *job, unsigned asked)
 	return err == ROAM_OK ? roami_job_join(job, job->boot.nodes, asked) : err;
 }
 
-/* This process takes its place among `nodes`; then node 0's heap is the job's. */
+/* Makes this process one of `nodes`; from then on node 0's heap is the job's. */
 static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 {
 	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
@@ -161,7 +161,7 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 	if (err == ROAM_OK)
 		err = roami_job_lease(job);
 	while (job->me == 0 && roami_msg_poll(job->node) > 0)
-		; /* what this node sent itself while alone */
+		; /* messages that this node sent itself while alone */
 	job->nodes = job->boot.nodes;
 	atomic_store(&roami_job_ctl(job, 0)->creator_end, high);
 	if (job->me == 0) {
@@ -185,7 +185,7 @@ void roami_rerun_end(struct roami_job *job)
 	bool finished; /* the function has called roam_finish */
 
 	roami_assert(job->me != 0);
-	pthread_mutex_lock(&job->ends); /* for ever, so that no other thread leaves, too */
+	pthread_mutex_lock(&job->ends); /* held for ever: no other thread may end the node */
 	finished = job->life == ROAMI_JOB_OVER;
 	if (!finished)
 		roami_job_serve(job);
@@ -202,7 +202,7 @@ static void rerun_team(struct roami_job *job, void (*fn)(void))
 		_exit(ROAMI_EXIT_TOLD);
 }
 
-/* The function of a launched node above 0 is over, or node 0's wants none of it. */
+/* Ends a launched node above 0 whose function is over, or that runs none. */
 __attribute__((noreturn)) static void rerun_over(struct roami_job *job)
 {
 	roami_team_join(job);
@@ -211,8 +211,8 @@ __attribute__((noreturn)) static void rerun_over(struct roami_job *job)
 }
 
 /*
- * CREATE, or the first synchronisation after it, which made `nodes`: nodes above 0 run fn, if it is
- * their turn, serve, and end here.
+ * CREATE, or the first synchronisation after it, has made `nodes` nodes: each above 0 runs fn, if
+ * it is its turn, serves, and ends here.
  */
 static enum roam_err rerun_all(struct roami_job *job, unsigned nodes, void (*fn)(void))
 {
@@ -220,7 +220,7 @@ static enum roam_err rerun_all(struct roami_job *job, unsigned nodes, void (*fn)
 
 	roami_statics_begin(job);
 	if (job->boot.me != 0) {
-		roami_rerun_speak(job, false); /* what was printed so far is node 0's to say */
+		roami_rerun_speak(job, false); /* only node 0 prints what was printed so far */
 		rerun_sated();
 	}
 	err = rerun_join(job, nodes);
@@ -234,7 +234,7 @@ static enum roam_err rerun_all(struct roami_job *job, unsigned nodes, void (*fn)
 	_exit(0); /* it does not come back */
 }
 
-/* Whether nodes may be created; if not, it is said. */
+/* Whether nodes may be created; if not, says why. */
 static enum roam_err rerun_may(const struct roami_job *job)
 {
 	if (job->life != ROAMI_JOB_ALONE)
@@ -255,7 +255,9 @@ static enum roam_err rerun_create(struct roami_job *job, void (*fn)(void))
 	if (err != ROAM_OK)
 		return err;
 	job->created++;
-	/* The last process of this node.  Node 0 knows how many processes there are. */
+	/*
+	 * True for the last process of this node.  Only node 0 knows how many processes there are.
+	 */
 	if (job->boot.me != 0 && job->created == (job->boot.me + 1) * roami_team_threads(job))
 		return rerun_all(job, ROAMI_ASKED_UNKNOWN, fn);
 	return ROAM_OK;
@@ -295,7 +297,7 @@ static enum roam_err rerun_sealed(struct roami_job *job)
 	return err == ROAM_OK ? roami_team_start(job, NULL) : err;
 }
 
-/* Before its first CREATE a process is alone indeed. */
+/* Seals the job, if the program created processes; before its first CREATE it is really alone. */
 static enum roam_err rerun_seal(struct roami_job *job)
 {
 	return job->life == ROAMI_JOB_ALONE && job->rounds == 0 && job->created > 1
@@ -317,7 +319,10 @@ static enum roam_err rerun_start(struct roami_job *job)
 	return err == ROAM_OK ? rerun_silence(job) : err;
 }
 
-/* The others never come back: some may still look whether the job is ending, so that stays. */
+/*
+ * The other nodes never come back.  Some may still look whether the job is ending, so that word
+ * stays.
+ */
 static void rerun_ended(struct roami_job *job)
 {
 	atomic_store(&roami_job_ctl(job, 0)->joined, ROAMI_JOINED_LEFT);
@@ -329,7 +334,7 @@ const struct roami_main roami_main_repeats = {
 	.create_all = rerun_create_all,
 	.seal = rerun_seal,
 	.check = rerun_check,
-	.served = roami_collect_take, /* by message, while the others serve */
+	.served = roami_collect_take, /* by messages, while the others serve */
 	.ended = rerun_ended,
 };
 
@@ -347,7 +352,7 @@ static enum roam_err undecided_create_all(struct roami_job *job, void (*fn)(void
 	return rerun_create_all(job, fn, nodes);
 }
 
-/* No functions for the seal and the end: the program is decided before them. */
+/* It needs no functions for the seal and the end, which come only after the program is decided. */
 const struct roami_main roami_main_undecided = {
 	.start = rerun_start,
 	.create = undecided_create,
@@ -356,7 +361,7 @@ const struct roami_main roami_main_undecided = {
 
 /* -------------------------------------------------------------------- main goes on everywhere */
 
-/* Gives the process memory of its own again, as it had when it was launched. */
+/* Gives the process new memory of its own, as it had when it was launched. */
 static enum roam_err rerun_start_anew(struct roami_job *job)
 {
 	enum roam_err err;
@@ -369,21 +374,21 @@ static enum roam_err rerun_start_anew(struct roami_job *job)
 	return err == ROAM_OK ? roami_job_map_app(job) : err;
 }
 
-/* The creator keeps what it has stored; others store theirs once more. */
+/* The creator's heap keeps its bytes; the other nodes store theirs once more. */
 static void rerun_keep(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
 
 	while (roami_msg_poll(job->node) > 0)
-		; /* what this node sent itself while alone */
+		; /* messages that this node sent itself while alone */
 	roami_os_discard((uint8_t *)ctl + job->layout.rings,
 			 job->layout.headers - job->layout.rings);
 	roami_job_mark_bytes(job);
 }
 
 /*
- * Stores into the job's heap what a process has stored into its own while it took itself for alone;
- * elsewhere that heap is zero.  Where all have stored alike, nothing changes.
+ * Stores into the job's heap what this process stored into its own while it seemed to be alone;
+ * other bytes of its own are zero.  Where all processes stored the same, nothing changes.
  */
 static void rerun_store(uint8_t *to, const uint8_t *from)
 {
@@ -392,7 +397,9 @@ static void rerun_store(uint8_t *to, const uint8_t *from)
 			to[i] = from[i];
 }
 
-/* Statics of ROAM_SHARED have the values that node 0 gave them. */
+/*
+ * Whether node 0's bytes hold here: statics of ROAM_SHARED have the values that node 0 gave them.
+ */
 static bool rerun_creators(const struct roami_job *job, uint64_t offset)
 {
 	uint32_t page = (uint32_t)(offset / ROAMI_PAGE);
@@ -437,7 +444,7 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	if (err != ROAM_OK)
 		return err;
 	job->nodes = job->boot.nodes;
-	/* A node that asks earlier than others has allocated less: any page may be node 0's. */
+	/* This node may ask before others have allocated as much: any page may be node 0's. */
 	atomic_store(&roami_job_ctl(job, 0)->creator_end, job->layout.heap_bytes);
 	roami_job_collect_blocks(job);
 	roami_team_waits(job, roami_job_here(job));

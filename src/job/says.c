@@ -8,13 +8,13 @@
 #include "job/job.h"
 #include "job/local.h"
 
-/* The job that a node's surroundings are part of. */
+/* The job to which a node's environment belongs. */
 static struct roami_job *job_of(struct roami_node *node)
 {
 	return (void *)((uint8_t *)node->env_state - offsetof(struct roami_job, real));
 }
 
-/* What the nodes wait for, those of other hosts as far as it is known here. */
+/* Says what the nodes wait for; of other hosts' nodes, what this node knows. */
 static void job_waits(const struct roami_node *node, char *text, size_t bytes)
 {
 	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
@@ -36,20 +36,25 @@ void roami_job_failed(struct roami_node *node, const char *text)
 		snprintf(line, sizeof(line), "%s%s", text, waits);
 		job->start->fail(job, line);
 	}
-	if (job->silent) /* node 0, which may fail alike, is to be heard first */
+	if (job->silent) /* node 0 may fail in the same way: its line comes first */
 		usleep(500000);
 	length = snprintf(line, sizeof(line), "roam: node %u: %s%s\n",
 			  job->silent ? job->boot.me : node->me, text, waits);
 	if (layers_of(node)->lost != 0 && job->boot.hosts > 1)
-		usleep(node->me * 100000); /* one node prints, then the launcher ends the others */
-	/* One line: a second node leaves the first one time to print it, and to end the job. */
+		usleep(node->me * 100000); /* one node prints, and the launcher ends the others */
+	/*
+	 * Only one node prints its line; another one leaves it time to print, and to end the job.
+	 */
 	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
 		usleep(500000);
 	else if (write(job->silent ? job->outputs[1] : STDERR_FILENO, line, (size_t)length) < 0)
 		_exit(ROAMI_EXIT_TOLD);
 	if (job->start->abort != NULL)
 		job->start->abort(job, layers_of(node)->lost);
-	/* Some process watches this one, unless it is the creator, or another launcher's. */
+	/*
+	 * Some process watches this one and knows this status, unless this is the creator, or node
+	 * 0 of another launcher.
+	 */
 	_exit(node->me != 0 || job->start->reports ? ROAMI_EXIT_TOLD : 1);
 }
 

@@ -10,15 +10,15 @@
 #include "job/job.h"
 #include "os/os.h"
 
-#define NOTE_NAME "roam" /* of the notes that ROAM_SHARED leaves, see roam.h */
+#define NOTE_NAME "roam" /* name of the notes of ROAM_SHARED, see roam.h */
 #define NOTE_TYPE 1u
 
 /* ------------------------------------------------------------------------------------ the notes */
 
-/* A search through the loaded objects. */
+/* The state of a search through the loaded objects. */
 struct shared_search {
 	struct roami_shared *shared;
-	const char *object; /* the name of the one that is looked at; "" is the program's */
+	const char *object; /* the name of the object that is searched; "" is the program */
 	enum roam_err err;
 };
 
@@ -37,7 +37,7 @@ static enum roam_err shared_refuse(const char *object, const char *why)
 	return ROAM_EUNSUPPORTED;
 }
 
-/* Keeps a library loaded: other mappings would take the place of one that is unloaded. */
+/* Keeps a library loaded: other mappings would take the place of an unloaded library. */
 static void *shared_stay(const char *object)
 {
 	if (object[0] == '\0')
@@ -64,7 +64,7 @@ static enum roam_err shared_add(struct roami_shared *shared, const char *object,
 	return ROAM_OK;
 }
 
-/* A note has two distances, each from its own place: to the section's beginning and to its end. */
+/* A note has two distances, each counted from its own place: to the section's beginning and end. */
 static void shared_note(struct shared_search *search, uint8_t *words)
 {
 	int32_t begin, end;
@@ -118,7 +118,7 @@ static int shared_object(struct dl_phdr_info *info, size_t bytes, void *arg)
 
 /* ----------------------------------------------------------------------------------- copies */
 
-/* What the program has copied from its libraries when it starts (copy relocations). */
+/* The variables that the program has copied from its libraries at its start (copy relocations). */
 struct shared_copies {
 	const uint8_t *base;
 	const Elf64_Rela *relocations;
@@ -127,7 +127,7 @@ struct shared_copies {
 	const char *names;
 };
 
-/* Addresses there may have been relocated. */
+/* The address of a table; the dynamic linker may have relocated the value already. */
 static const void *copies_at(const struct shared_copies *copies, uint64_t value)
 {
 	if (value < (uintptr_t)copies->base)
@@ -162,7 +162,7 @@ static int copies_find(struct dl_phdr_info *info, size_t bytes, void *arg)
 	return 1;
 }
 
-/* Whether the variable is one of a library's that go into the heap. */
+/* Whether the variable is in a library's section that goes into the heap. */
 static bool shared_is(const struct roami_shared *shared, const char *name)
 {
 	for (unsigned i = 0; i < shared->found; i++) {
@@ -178,8 +178,8 @@ static bool shared_is(const struct roami_shared *shared, const char *name)
 }
 
 /*
- * A program that names a library's variable may be linked to have it copied, and then the library
- * uses the copy as well, which is in no section of ours.
+ * Refuses programs linked to copy a library's variable: the library then uses the copy as well,
+ * which is in no section of ours.
  */
 static enum roam_err shared_check_copies(const struct roami_shared *shared)
 {

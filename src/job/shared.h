@@ -17,10 +17,10 @@
 struct roami_job;
 
 struct roami_shared {
-	struct roami_aliases statics;      /* sections that are in the heap, */
-	unsigned found;                    /* and those that are not yet, behind them */
-	void *library[ROAMI_ALIASES_MAX];  /* that has them, for dlsym; NULL: the program */
-	void *saved[ROAMI_ALIASES_MAX];    /* at the end of the job: what they hold */
+	struct roami_aliases statics;      /* sections that are in the heap; behind them, */
+	unsigned found;                    /* up to `found`, sections that are not in it yet */
+	void *library[ROAMI_ALIASES_MAX];  /* whose sections they are, for dlsym; NULL: program */
+	void *saved[ROAMI_ALIASES_MAX];    /* the contents, at the end of the job */
 };
 
 /*
@@ -29,7 +29,7 @@ struct roami_shared {
  */
 enum roam_err roami_shared_find(struct roami_job *job);
 
-/* Moves the sections that were found into the heap.  The process is alone; all do it alike. */
+/* Moves the sections found into the heap.  The process is alone; all processes move alike. */
 enum roam_err roami_shared_move(struct roami_job *job);
 
 /* Maps a node's segment over the sections that were moved, as over the app view. */
@@ -45,11 +45,11 @@ void roami_shared_reserve(const struct roami_job *job);
 void roami_shared_save(struct roami_job *job);
 void roami_shared_restore(struct roami_job *job);
 
-/* *offset_p: where in the heap [at, at + bytes) is; false: it is not in such statics. */
+/* Whether [at, at + bytes) lies in statics in the heap; *offset_p: its offset there. */
 bool roami_shared_offset(const struct roami_job *job, const void *at, size_t bytes,
 			 uint64_t *offset_p);
 
-/* Whether such statics are in the pages [first, end). */
+/* Whether statics in the heap lie in the pages [first, end). */
 bool roami_shared_in(const struct roami_job *job, uint32_t first, uint32_t end);
 
 #endif

@@ -31,8 +31,8 @@ static enum roam_err spmd_start(struct roami_job *job)
 }
 
 /*
- * The first synchronisation of a launched job: all must have allocated alike; from now on each has
- * leases of its own.
+ * Seals a launched job at its first synchronisation: all nodes must have allocated alike; from now
+ * on each has leases of its own.
  */
 static enum roam_err spmd_seal_joined(struct roami_job *job)
 {
@@ -85,8 +85,8 @@ static enum roam_err spmd_seal_locked(struct roami_job *job)
 }
 
 /*
- * Seals the job.  Ends the program if the processes that it created cannot be threads of the only
- * node: that is not an error of the call that synchronises.
+ * Seals the job.  If the processes that the program created cannot be threads of the only node, the
+ * program ends: the call that synchronises has no such error.
  */
 static enum roam_err spmd_seal(struct roami_job *job)
 {
@@ -111,7 +111,10 @@ static enum roam_err spmd_create(struct roami_job *job, void (*fn)(void))
 	if (job->boot.nodes > 1 || roami_team_threads(job) == 1 || roami_team_fixed(job))
 		return roami_job_says_spmd(job, job->boot.nodes > 1 ? 0 : 2);
 	err = roami_team_note(job, fn);
-	/* A sealed job, too, waits for the rest of them, or reports that they are too few. */
+	/*
+	 * Also in a sealed job: waits for the rest of the processes, or reports that they are too
+	 * few.
+	 */
 	job->team.sealed = job->team.sealed || job->life == ROAMI_JOB_TOGETHER;
 	job->life = ROAMI_JOB_JOINED;
 	if (err != ROAM_OK || ++job->created < roami_team_threads(job))
@@ -132,8 +135,8 @@ __attribute__((noreturn)) static void spmd_over(struct roami_job *job)
 }
 
 /*
- * All nodes are there, and all come here, for main has run on each of them up to now; from here it
- * goes on on node 0 alone.
+ * Lets main go on only on node 0.  All nodes come here, because main has run on each of them up to
+ * now.
  */
 static enum roam_err spmd_create_all(struct roami_job *job, void (*fn)(void), unsigned processes)
 {
@@ -148,7 +151,7 @@ static enum roam_err spmd_create_all(struct roami_job *job, void (*fn)(void), un
 	err = spmd_seal(job);
 	if (err != ROAM_OK)
 		return err;
-	if (!joined) /* what node 0 has written is for all to see, as at the seal */
+	if (!joined) /* all nodes see what node 0 has written, as at the seal */
 		roami_barrier(job->node, ROAMI_SEAL_ID, job->nodes);
 	if (nodes > 1)
 		job->main = &roami_main_repeats;

@@ -1,4 +1,4 @@
-/* Static variables of all nodes, compared. */
+/* Compares the static variables of all nodes. */
 #include "job/statics.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void statics_give_up(struct roami_job *job, const char *why)
 		fprintf(stderr, "roam: warning: ROAM_CHECK=statics: %s\n", why);
 }
 
-/* A row for each node that there may be; every process that executes main makes it alike. */
+/* A row of words for each possible node; every process that executes main makes the same rows. */
 static const char *statics_open(struct roami_job *job)
 {
 	static const struct roam_region anywhere = {.place = ROAM_PLACE_FIRST_TOUCH};
@@ -55,13 +55,13 @@ void roami_statics_begin(struct roami_job *job)
 	statics->noted = false;
 }
 
-/* Whether it was written since statics_begin, on this node. */
+/* Whether this node has written the variable since statics_begin. */
 static bool statics_changed(const struct roami_statics *statics, const struct roami_static *one)
 {
 	return memcmp(statics->copy + (one->at - statics->image.data), one->at, one->bytes) != 0;
 }
 
-/* What the bytes are, and in the lowest bit whether they have changed. */
+/* A hash of the variable's bytes; its lowest bit tells whether they have changed. */
 static uint64_t statics_word(const struct roami_statics *statics, const struct roami_static *one)
 {
 	uint64_t hash = 14695981039346656037u;
@@ -71,7 +71,7 @@ static uint64_t statics_word(const struct roami_statics *statics, const struct r
 	return hash << 1 | statics_changed(statics, one);
 }
 
-/* In the heap, where all nodes have the same. */
+/* Whether the variable is in the heap, where all nodes have the same bytes. */
 static bool statics_shared(const struct roami_job *job, const struct roami_static *one)
 {
 	uint64_t offset;
@@ -92,7 +92,7 @@ void roami_statics_note(struct roami_job *job)
 	statics->noted = true;
 }
 
-/* Which nodes have written it; 0: none, or it is the same everywhere. */
+/* The nodes that have written the variable; 0: none, or its value is the same everywhere. */
 static uint64_t statics_writers(const struct roami_statics *statics, size_t index, unsigned nodes)
 {
 	uint64_t first = statics->table[index], writers = 0;
@@ -171,7 +171,7 @@ size_t roami_statics_report(struct roami_job *job, unsigned nodes)
 	return found;
 }
 
-/* Whether a word of the variable is the address of shared memory, and was none at CREATE. */
+/* Whether a word of the variable is the address of shared memory, and was not at CREATE. */
 static bool statics_points(const struct roami_job *job, const struct roami_static *one)
 {
 	const uint8_t *before = job->statics.copy + (one->at - job->statics.image.data);

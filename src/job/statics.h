@@ -1,8 +1,8 @@
 /*
  * ROAM_CHECK=statics: static variables of the program, which are private to each node from CREATE
  * on.  One that a node has written since, and that is not the same everywhere at WAIT_FOR_END, was
- * most likely meant to be shared.  Of the program itself, not of its libraries; the symbol table
- * names the variables, and the code that it has loaded says which functions refer to them.
+ * most likely meant to be shared.  Only the program's own variables are looked at, not those of
+ * libraries; the symbol table names them, and the loaded code shows which functions refer to them.
  */
 #ifndef ROAMI_STATICS_H
 #define ROAMI_STATICS_H
@@ -24,7 +24,7 @@ struct roami_static {
 struct roami_image {
 	const uint8_t *file;
 	size_t file_bytes;
-	const uint8_t *base; /* what is added to addresses of the file */
+	const uint8_t *base; /* difference between addresses in memory and in the file */
 	const uint8_t *data, *data_end;
 	const uint8_t *text, *text_end;
 	struct roami_static *statics;
@@ -40,31 +40,38 @@ void roami_image_users(const struct roami_image *image, const struct roami_stati
 
 struct roami_statics {
 	struct roami_image image;
-	uint8_t *copy;   /* of the data, at the last CREATE */
+	uint8_t *copy;   /* a copy of the data at the last CREATE */
 	uint64_t *table; /* in the shared heap: a row of words for each node */
 	size_t row;      /* words of a row */
 	bool noted;      /* since then */
-	bool off;        /* it was said why */
+	bool off;        /* the reason was printed */
 };
 
-/* At CREATE, before a node is forked or takes its place. */
+/* Copies the statics at CREATE, before a node is forked or takes its place. */
 void roami_statics_begin(struct roami_job *job);
 
 /*
- * At the seal of nodes that were only noted at CREATE: says what node 0 has written since then,
- * which processes forked at CREATE would not have seen.
+ * At the seal of nodes that were only noted at CREATE: reports what node 0 has written since
+ * CREATE, which processes forked there would not have seen.
  */
 void roami_statics_sealed(struct roami_job *job);
 
-/* A node's function has returned.  Before the full barrier that ends the nodes. */
+/*
+ * Notes what this node has written; its function has returned.  Called before the full barrier that
+ * ends the nodes.
+ */
 void roami_statics_note(struct roami_job *job);
 
-/* Node 0, which has the heap again, after `nodes` nodes: says what was found; how much. */
+/*
+ * Node 0, which has the heap again after `nodes` nodes: reports what was found; returns how many
+ * variables.
+ */
 size_t roami_statics_report(struct roami_job *job, unsigned nodes);
 
 /*
  * Another node has died.  Names the variables of this node that it has written since CREATE and
- * that point to shared memory: the other one may have lacked the value.  A thread of the library.
+ * that point to shared memory: the dead node may have lacked the value.  Called by a thread of the
+ * library.
  */
 void roami_statics_broken(struct roami_job *job, unsigned dead);
 

@@ -42,7 +42,7 @@ unsigned roami_team_node(const struct roami_job *job, unsigned process)
 enum roam_err roami_team_note(struct roami_job *job, void (*fn)(void))
 {
 	struct roami_vec *functions = &job->team.functions;
-	size_t count = functions->count == 0 ? 2 : 1; /* the first one stands for main */
+	size_t count = functions->count == 0 ? 2 : 1; /* the first function stands for main */
 	void (**at)(void) = roami_os_vec_grow(functions, sizeof(fn), count);
 
 	if (at == NULL)
@@ -55,7 +55,8 @@ enum roam_err roami_team_note(struct roami_job *job, void (*fn)(void))
 }
 
 /*
- * The most threads of a node, up to the domain's processors, by which `processes` can be divided.
+ * The largest number of threads of a node that divides `processes`, at most the domain's
+ * processors.
  */
 static unsigned team_auto(unsigned processes)
 {
@@ -153,7 +154,7 @@ static void *team_main(void *arg)
 		team_pin(self->job, self->number);
 	roami_os_faults_unblock();
 	roami_stats_team(self->job->node->stats, self->job->team.threads, self->number);
-	thread->registered = true; /* it was counted before */
+	thread->registered = true; /* the thread was counted before */
 	thread->mate = self->number;
 	pthread_cleanup_push(team_left, self->job);
 	self->fn();
@@ -275,7 +276,7 @@ void roami_team_join(struct roami_job *job)
 	roami_os_vec_free(&team->functions, sizeof(void (*)(void)));
 	if (team->mates == NULL)
 		return;
-	/* Meanwhile this thread is not one of those that could go on. */
+	/* While it waits here, this thread counts as a helper, which cannot go on by itself. */
 	atomic_fetch_add(&job->real.helpers, 1);
 	roami_state_set(job->node, ROAMI_STATE_THREADS, UINT64_MAX, true);
 	roami_wait(job->node, team_over, team);

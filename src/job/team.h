@@ -15,16 +15,16 @@
 struct roami_job;
 struct roami_teammate;
 
-#define ROAMI_TEAM_AUTO 0u /* of options.threads: not a number yet */
+#define ROAMI_TEAM_AUTO 0u /* in options.threads: no number yet */
 
 struct roami_team {
-	unsigned threads; /* of a node; ROAMI_TEAM_AUTO: the seal chooses */
+	unsigned threads; /* per node; ROAMI_TEAM_AUTO: the seal chooses it */
 	struct roami_os_mask mask; /* where the node's threads may run */
-	struct roami_vec functions; /* void (*)(void): of processes; the first is main */
-	struct roami_teammate *mates; /* the threads but the first; NULL: none run */
+	struct roami_vec functions; /* void (*)(void): one per process; the first is main */
+	struct roami_teammate *mates; /* the node's threads but the first; NULL: none run */
 	_Atomic uint32_t running;
 	bool started; /* once at least */
-	bool sealed;  /* the job of one node was, before its last threads were created */
+	bool sealed;  /* the one node's job was sealed before its last threads were created */
 };
 
 /* Notes that another process is created, which will run fn.  ROAM_ENOMEM. */
@@ -34,8 +34,8 @@ enum roam_err roami_team_note(struct roami_job *job, void (*fn)(void));
 void roami_team_begin(struct roami_job *job);
 
 /*
- * The number of a node's threads; under ROAM_THREADS=auto without a launcher, only from the seal
- * on.
+ * The number of a node's threads; under ROAM_THREADS=auto without a launcher, known only from the
+ * seal on.
  */
 unsigned roami_team_threads(const struct roami_job *job);
 
@@ -57,14 +57,14 @@ void (*roami_team_function(const struct roami_job *job, unsigned number, void (*
  */
 enum roam_err roami_team_start(struct roami_job *job, void (*fn)(void));
 
-/* Waits until these threads have ended.  Called by the node's first thread. */
+/* Waits until the node's other threads have ended.  Called by its first thread. */
 void roami_team_join(struct roami_job *job);
 
 /*
- * Calls the function of this process's first thread, then `then`, which does not return, also if
- * the function ends by pthread_exit, as functions of threads may.  `then` NULL: returns when the
- * function does; if the function calls pthread_exit, which would end main too, the job ends with a
- * line that says so.
+ * Calls the function of this process's first thread, then `then`, which does not return, not even
+ * if the function ends by pthread_exit, as functions of threads may.  With `then` NULL: returns
+ * when the function does; if the function calls pthread_exit, which would end main too, the job
+ * ends with a line that says so.
  */
 void roami_team_call(struct roami_job *job, void (*fn)(void), void (*then)(struct roami_job *job));
 
@@ -74,15 +74,15 @@ void roami_team_warn(const struct roami_job *job);
 /* Whether the node's threads are fixed: then no other thread of the program is counted. */
 bool roami_team_fixed(const struct roami_job *job);
 
-/* Whether the caller is none of the node's threads, of which some still run. */
+/* Whether the caller is none of the node's threads while some of these still run. */
 bool roami_team_stranger(const struct roami_job *job);
 
 /* The caller's number among its node's threads; 0 also for a thread that is none of them. */
 unsigned roami_team_mate(const struct roami_job *job);
 
 /*
- * Whether the caller may do what ends its node or job: not one of the team's other threads, which
- * would wait for itself.  Else says so.
+ * Whether the caller may do what ends its node or job.  The team's threads but the first may not,
+ * because they would wait for themselves; then says so.
  */
 bool roami_team_ends(const struct roami_job *job, const char *call);
 

@@ -79,7 +79,10 @@ void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
 			 (group->of & ROAMI_WAITS_ENDS) != 0 ? " until a time" : "");
 }
 
-/* Appends what one node's threads wait for behind `used` bytes; returns the new number of bytes. */
+/*
+ * Appends what one node's threads wait for to `text`, which has `used` bytes; returns the new
+ * number.
+ */
 static size_t waits_node(const struct roami_ctl *const *ctls, unsigned nodes, unsigned node,
 			 char *text, size_t bytes, size_t used)
 {

@@ -1,8 +1,8 @@
 /*
  * Nodes of one host watch each other's processes.  The first node has a pidfd of every other one,
- * and a thread that sleeps on them.  The first node itself is watched, too: of nodes that it has
- * forked by node 1, which reports its end, while the kernel's signal ends the others; of a
- * launcher's nodes by all.
+ * and a thread that sleeps on them.  The first node itself is watched, too.  If it has forked the
+ * others, node 1 reports its end, and the kernel's signal ends the others; a launcher's nodes all
+ * watch it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -31,11 +31,11 @@ struct roami_watch {
 	pid_t pids[ROAMI_NODES_MAX];
 	int pidfds[ROAMI_NODES_MAX];
 	bool gone[ROAMI_NODES_MAX];
-	int parent; /* a pidfd of the launcher's process, or of a shell of its; -1: none */
+	int parent; /* a pidfd of the launcher's process, or of its shell; -1: none */
 	int stop;
 	_Atomic uint32_t ending;
-	uint64_t oom_kills;        /* of the kernel, when the watch began */
-	_Atomic uint32_t *helpers; /* see struct roami_real: the thread is one */
+	uint64_t oom_kills;        /* the kernel's count when the watch began */
+	_Atomic uint32_t *helpers; /* of struct roami_real: this thread is one */
 	pthread_t thread;
 };
 
@@ -63,27 +63,27 @@ const char *roami_boot_oom(int signal, uint64_t kills_before)
 		       : "";
 }
 
-#define LAUNCHER_US 300000u /* that it takes to end all its processes */
+#define LAUNCHER_US 300000u /* time for the launcher to end all its processes */
 
-/* The line is written: what does not end by this process's end is ended, too. */
+/* Ends what this process's end does not end by itself; the line is printed. */
 static void watch_abort(const struct roami_watch *watch)
 {
 	if (watch->job->start->abort != NULL)
 		watch->job->start->abort(watch->job, 0);
 }
 
-/* The launcher is gone, which would be told, and would end the others: as quiet an end. */
+/* Ends this process quietly: its launcher, which would hear of it and end the others, is gone. */
 __attribute__((noreturn)) static void watch_orphan(void)
 {
 	_exit(ROAMI_EXIT_TOLD);
 }
 
-#define TOLD_US     100000u /* for a line to be written */
-#define STRANGER_US 8000u   /* for another launcher to wait for its child; then it ends us */
+#define TOLD_US     100000u /* time to write a line */
+#define STRANGER_US 8000u   /* time for another launcher to wait for its child and end us */
 
 /*
- * How a process ended that is another one's child: its zombie shows it, and with newer kernels its
- * pidfd once its parent has waited for it.
+ * How another process's child ended: its zombie shows it, and with newer kernels its pidfd, once
+ * its parent has waited for it.
  */
 static void watch_stranger(const struct roami_watch *watch, unsigned node, siginfo_t *info)
 {
@@ -102,7 +102,7 @@ static void watch_stranger(const struct roami_watch *watch, unsigned node, sigin
 	}
 }
 
-/* The line that says how a node has ended; its length. */
+/* Writes the line that says how a node has ended; returns its length. */
 static int watch_line(const struct roami_watch *watch, unsigned node, const siginfo_t *info,
 		      const char *waits, char *text, size_t bytes)
 {
@@ -127,7 +127,7 @@ static bool watch_told(const siginfo_t *info)
 	return info->si_code == CLD_EXITED && info->si_status == ROAMI_EXIT_TOLD;
 }
 
-/* Reports the end of the node that watches all others, often node 0: no other node does. */
+/* Reports the end of the node that watches all others, often node 0; no other node would. */
 static void *watch_first_main(void *arg)
 {
 	struct roami_watch *watch = arg;
@@ -147,7 +147,7 @@ static void *watch_first_main(void *arg)
 	if (fds[1].revents != 0)
 		watch_orphan();
 	watch_stranger(watch, first, &info);
-	if (watch->job->start->parent) /* it may be ending all of us, one by one */
+	if (watch->job->start->parent) /* the launcher may be ending all of us, one by one */
 		usleep(LAUNCHER_US);
 	watch_waits(watch, first, waits, sizeof(waits));
 	if (watch_told(&info))
@@ -160,7 +160,7 @@ static void *watch_first_main(void *arg)
 	_exit(ROAMI_EXIT_TOLD);
 }
 
-/* A node has ended that should not: one line, and the job is over. */
+/* Reports a node that ended and should not have, in one line, and ends the job. */
 __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, unsigned node,
 						   siginfo_t *info)
 {
@@ -169,7 +169,10 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 	bool told = watch_told(info);
 
 	watch_waits(watch, node, waits, sizeof(waits));
-	/* A node that fails itself is about to: this one, perhaps, which ended the other. */
+	/*
+	 * A failing node is about to print its own line; it may be this one, and have ended the
+	 * other.
+	 */
 	if (!told && atomic_exchange(&watch->ctls[0]->told, 1) != 0) {
 		told = true;
 		usleep(TOLD_US);
@@ -285,7 +288,10 @@ enum roam_err roami_watch_creator(struct roami_job *job, pid_t creator)
 
 	if (err != ROAM_OK)
 		return err;
-	/* The thread's task from now on.  The pidfd is the creator's if it is still the parent. */
+	/*
+	 * From now on the thread watches the creator, in place of the kernel's signal.  The pidfd
+	 * is the creator's if the creator is still the parent.
+	 */
 	prctl(PR_SET_PDEATHSIG, 0);
 	if (getppid() != creator)
 		_exit(ROAMI_EXIT_TOLD);

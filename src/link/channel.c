@@ -19,7 +19,7 @@ bool roami_channel_init(struct roami_channel *channel, const char *magic,
 	return true;
 }
 
-/* The key of the direction that begins at the first side, or at the other. */
+/* Derives the key of one direction: from the first side (`from_first`), or from the other. */
 static void channel_key(const char *magic, const uint8_t *key, bool from_first,
 			const uint8_t *first, const uint8_t *second, uint8_t *out)
 {

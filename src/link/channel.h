@@ -1,7 +1,7 @@
 /*
  * A sealed channel between two processes that know one key: each side begins with a hello in the
- * clear; from both hellos and the key come a key for each direction, and every frame is encrypted
- * and authenticated by its number.  Nothing here touches a socket.
+ * clear; from both hellos and the key each side derives a key for each direction, and every frame
+ * is encrypted and authenticated under its number.  Nothing here touches a socket.
  *
  * A frame on the way: its length without this word, the bytes encrypted, a tag.
  */
@@ -19,7 +19,7 @@
 #define ROAMI_CHANNEL_NONCE 24u
 #define ROAMI_CHANNEL_HELLO (ROAMI_CHANNEL_MAGIC + ROAMI_CHANNEL_NONCE)
 #define ROAMI_CHANNEL_TAG   16u
-#define ROAMI_CHANNEL_EXTRA (sizeof(uint32_t) + ROAMI_CHANNEL_TAG) /* a frame beside its bytes */
+#define ROAMI_CHANNEL_EXTRA (sizeof(uint32_t) + ROAMI_CHANNEL_TAG) /* a frame beyond its data */
 
 struct roami_channel {
 	uint8_t nonce[ROAMI_CHANNEL_NONCE];
@@ -27,21 +27,27 @@ struct roami_channel {
 	uint64_t sent, received; /* frames */
 };
 
-/* Begins a channel of what the magic says; false: there is no randomness. */
+/* Begins a channel; `magic` says what for.  false: there is no randomness. */
 bool roami_channel_init(struct roami_channel *channel, const char *magic,
 			uint8_t hello[ROAMI_CHANNEL_HELLO]);
 
-/* The other's hello has come; `first` on one side only.  false: it is none of this magic. */
+/*
+ * Takes the other side's hello; `first` is true on one side only.  false: its magic is another one.
+ */
 bool roami_channel_handshake(struct roami_channel *channel, const char *magic, const uint8_t *key,
 			     bool first, const uint8_t hello[ROAMI_CHANNEL_HELLO]);
 
-/* Puts the next frame to `out`, which has room for ROAMI_CHANNEL_EXTRA more; its size there. */
+/*
+ * Writes the next frame to `out`, which has room for ROAMI_CHANNEL_EXTRA more bytes; returns its
+ * size.
+ */
 size_t roami_channel_close(struct roami_channel *channel, const struct roam_part *parts,
 			   unsigned count, uint8_t *out);
 
 /*
- * Opens the next frame in place: `frame` is its length word, with `length` bytes behind it.  Where
- * its bytes are, length - ROAMI_CHANNEL_TAG of them; NULL: the other side did not close it.
+ * Opens the next frame in place: `frame` is its length word, with `length` bytes behind it.
+ * Returns where its data is, length - ROAMI_CHANNEL_TAG bytes; NULL: the other side did not close
+ * this frame.
  */
 uint8_t *roami_channel_open(struct roami_channel *channel, uint8_t *frame, uint32_t length);
 

@@ -1,6 +1,7 @@
 /*
- * The arriving half of a link: what came too early is kept, what came twice is dropped, fragments
- * become messages again.  Everything here was written by a peer and is checked before it is used.
+ * The arriving half of a link: datagrams that came too early are kept, those that came twice are
+ * dropped, and fragments become messages again.  A peer wrote all this data, so everything is
+ * checked before it is used.
  */
 #include "link/link.h"
 
@@ -25,7 +26,7 @@ static uint8_t *early_slot(const struct roami_link *link, uint64_t seq)
 	return link->early + seq % ROAMI_WINDOW * ROAMI_DATAGRAM_MAX;
 }
 
-/* A whole message waits because it could not be delivered. */
+/* Whether a whole message waits because it could not be delivered. */
 static bool link_refused(const struct roami_link *link)
 {
 	return link->length > 0 && link->have == link->length;
@@ -40,7 +41,7 @@ static bool link_deliver(struct roami_reliable *reliable, struct roami_link *lin
 	return true;
 }
 
-/* A whole message in one datagram goes on without a copy. */
+/* Delivers a message that is whole in one datagram, without a copy. */
 static bool link_whole(struct roami_reliable *reliable, struct roami_link *link,
 		       const uint8_t *data, uint32_t bytes)
 {
@@ -72,7 +73,7 @@ static bool link_fragment(struct roami_reliable *reliable, struct roami_link *li
 	return true;
 }
 
-/* The next datagram in order; its header is sound. */
+/* Takes the next datagram in order; its header is sound. */
 static bool link_take(struct roami_reliable *reliable, struct roami_link *link,
 		      const struct roami_packet *packet, size_t bytes)
 {
@@ -83,7 +84,7 @@ static bool link_take(struct roami_reliable *reliable, struct roami_link *link,
 	return link_fragment(reliable, link, packet, payload);
 }
 
-/* What was kept and is in order now. */
+/* Takes kept datagrams that are now in order. */
 static bool link_pump(struct roami_reliable *reliable, struct roami_link *link)
 {
 	while (link->early_count > 0 && !link_refused(link)) {
@@ -118,7 +119,7 @@ bool roami_link_retry(struct roami_reliable *reliable, struct roami_link *link)
 	return link_pump(reliable, link);
 }
 
-/* A datagram with a message arrived: it is owed an ack.  The lock is held. */
+/* Notes that a datagram with a message arrived, which is owed an ack.  The lock is held. */
 static void link_owe(struct roami_reliable *reliable, struct roami_link *link,
 		     const struct roami_packet *packet, uint64_t now)
 {
@@ -168,7 +169,7 @@ static bool link_data(struct roami_reliable *reliable, struct roami_link *link,
 	return link_take(reliable, link, packet, bytes) && link_pump(reliable, link);
 }
 
-/* Whether the fields agree with each other and with the length. */
+/* Whether the header's fields agree with each other and with the length. */
 static bool packet_sound(const struct roami_packet *packet, size_t bytes)
 {
 	size_t payload = bytes - sizeof(*packet);
@@ -184,7 +185,7 @@ static bool packet_sound(const struct roami_packet *packet, size_t bytes)
 	}
 }
 
-/* What a datagram says, if the peer closed it and it is new; NULL: it is dropped. */
+/* The content of a datagram, if the peer closed it and it is new; NULL: it is dropped. */
 static const struct roami_packet *link_open(struct roami_reliable *reliable,
 					    struct roami_link *link, const void *data, size_t bytes)
 {

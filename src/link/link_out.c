@@ -11,11 +11,11 @@
 
 #define RTO_MIN_NS   1000000u
 #define RTO_MAX_NS   200000000u
-#define RTO_FIRST_NS 3000000u /* before anything was measured */
+#define RTO_FIRST_NS 3000000u /* until a round trip was measured */
 #define BACKOFF_MAX  8u
-#define FULL_NS      50000u /* the lower transport took no more: again after this */
+#define FULL_NS      50000u /* pause after the lower transport took no more */
 #define RESEND_ONCE  8u     /* datagrams resent by one timer */
-#define OVERTAKEN    3u         /* so many later ones arrived: it is lost */
+#define OVERTAKEN    3u         /* a datagram is lost when so many later ones have arrived */
 #define RTT_SANE     (1u << 26) /* 17 s in units of a stamp */
 
 void roami_link_lock(struct roami_link *link)
@@ -53,7 +53,7 @@ static uint32_t stamp_of(uint64_t now)
 
 /* ------------------------------------------------------------------------------------- keeping */
 
-/* Where a datagram goes that follows `tail`: never around the end of the store. */
+/* Where the datagram behind `tail` begins: never around the end of the store. */
 static uint64_t store_begin(uint64_t tail, uint64_t bytes)
 {
 	uint64_t at = tail % ROAMI_LINK_BYTES;
@@ -85,7 +85,7 @@ static bool store_fits(struct roami_link *link, size_t bytes, uint32_t fragment)
 	return tail - link->head <= ROAMI_LINK_BYTES;
 }
 
-/* Reads a message that stands in parts, bit by bit. */
+/* Reads a message from its parts, piece by piece. */
 struct reader {
 	const struct iovec *part;
 	size_t at;
@@ -153,7 +153,7 @@ void roami_link_drop(struct roami_link *link)
 
 /* ------------------------------------------------------------------------------------- sending */
 
-/* What every datagram tells of the other direction. */
+/* Fills in what every datagram tells of the other direction. */
 static void link_tell(struct roami_reliable *reliable, struct roami_link *link,
 		      struct roami_packet *packet, uint64_t now)
 {
@@ -170,7 +170,7 @@ static void link_tell(struct roami_reliable *reliable, struct roami_link *link,
 	}
 }
 
-/* Sends datagrams that are filled in; how many the lower transport took. */
+/* Sends datagrams that are filled in; returns how many the lower transport took. */
 static unsigned link_send(struct roami_reliable *reliable, struct roami_link *link,
 			  const struct iovec *datagrams, unsigned count, uint64_t now)
 {
@@ -199,7 +199,9 @@ static unsigned link_send(struct roami_reliable *reliable, struct roami_link *li
 	return sent;
 }
 
-/* Sends `count` kept datagrams from `seq` on, the first time or again; how many were taken. */
+/*
+ * Sends `count` kept datagrams from `seq` on, the first time or again; returns how many were taken.
+ */
 static unsigned link_transmit(struct roami_reliable *reliable, struct roami_link *link,
 			      uint64_t seq, unsigned count, uint64_t now)
 {
@@ -216,7 +218,7 @@ static unsigned link_transmit(struct roami_reliable *reliable, struct roami_link
 	sent = link_send(reliable, link, datagrams, count, now);
 	for (unsigned i = 0; i < sent; i++)
 		link_kept(link, seq + i)->sent_ns = now;
-	/* With a gap the peer must see the map, in an ack of its own. */
+	/* If there is a gap the peer must see the map, so it gets an ack of its own. */
 	if (sent > 0 && link->early_count == 0) {
 		link->owed = 0;
 		link->owed_now = false;
@@ -257,7 +259,7 @@ static uint64_t link_rto(const struct roami_link *link)
 	return rto < RTO_MAX_NS ? rto : RTO_MAX_NS;
 }
 
-/* How many datagrams not sent yet may go, in one batch. */
+/* How many new datagrams may leave in one batch. */
 static unsigned link_may(const struct roami_link *link)
 {
 	unsigned count = 0;
@@ -290,7 +292,7 @@ void roami_link_push(struct roami_reliable *reliable, struct roami_link *link, u
 
 /* ----------------------------------------------------------------------------------- resending */
 
-/* A loss narrows the window, once for all that were under way together. */
+/* Narrows the window after a loss, once for all datagrams that were under way together. */
 static void link_narrow(struct roami_link *link, uint64_t seq)
 {
 	if (seq < link->recover)
@@ -329,7 +331,7 @@ static void link_resend(struct roami_reliable *reliable, struct roami_link *link
 	link_narrow(link, seq);
 }
 
-/* Resends what many later datagrams have overtaken; at most once a round trip. */
+/* Resends datagrams that many later ones have overtaken; at most once a round trip. */
 static void link_overtaken(struct roami_reliable *reliable, struct roami_link *link, uint64_t now)
 {
 	unsigned later = 0;
@@ -353,7 +355,10 @@ uint64_t roami_link_timers(struct roami_reliable *reliable, struct roami_link *l
 	for (uint64_t seq = link->first; seq < link->next; seq++) {
 		struct roami_kept *kept = link_kept(link, seq);
 
-		/* All may have arrived and wait; the ack that they went on may be lost. */
+		/*
+		 * Even if all datagrams have arrived, the ack that says so may be lost: the first
+		 * is resent.
+		 */
 		if (kept->sent != ROAMI_SENT_ONCE && seq != link->first)
 			continue;
 		if (kept->sent_ns + rto <= now && resent < RESEND_ONCE) {
@@ -375,7 +380,7 @@ uint64_t roami_link_timers(struct roami_reliable *reliable, struct roami_link *l
 
 /* -------------------------------------------------------------------------------- what arrived */
 
-/* RFC 6298's estimate, from the clock that the peer echoes: resent datagrams count like others. */
+/* The estimate of RFC 6298, from the stamp that the peer echoes: resent datagrams count, too. */
 static void link_measure(struct roami_link *link, const struct roami_packet *packet, uint64_t now)
 {
 	uint32_t units = stamp_of(now) - packet->echo - packet->held;
@@ -402,7 +407,7 @@ static void link_arrived(struct roami_link *link, struct roami_kept *kept, uint3
 	(*arrived)++;
 }
 
-/* What arrived behind a gap.  false: it was never sent. */
+/* Notes the datagrams that arrived behind a gap.  false: one of them was never sent. */
 static bool link_mapped(struct roami_link *link, uint64_t ack, const uint64_t *map,
 			uint32_t *arrived)
 {

@@ -6,14 +6,14 @@
 #include "os/os.h"
 
 #define BEAT_NS      1000000000u
-#define BEATS        4u           /* signs of life within a deadline, if that is short */
-#define BEGIN_NS     30000000000u /* a peer has so long to begin, if the deadline is not longer */
-#define CREDIT_FIRST 16u          /* before the peer has said anything; no share is smaller */
+#define BEATS        4u           /* signs of life within a deadline, if the deadline is short */
+#define BEGIN_NS     30000000000u /* a peer's time to begin, if the deadline is not longer */
+#define CREDIT_FIRST 16u          /* credit until the peer has said anything; no share is smaller */
 #define LINK_MEMORY                              \
 	(ROAMI_LINK_BYTES + ROAMI_LINK_MESSAGE + \
 	 (size_t)(ROAMI_WINDOW + ROAM_SEND_MANY) * ROAMI_DATAGRAM_MAX)
 
-/* The part of the room for arriving datagrams that each peer may fill. */
+/* How many datagrams each peer may have arriving: its share of the room for them. */
 static unsigned reliable_share(const struct roam_transport_params *params, size_t datagram)
 {
 	size_t share = ROAMI_WINDOW;
@@ -25,7 +25,7 @@ static unsigned reliable_share(const struct roam_transport_params *params, size_
 	return share < CREDIT_FIRST ? CREDIT_FIRST : (unsigned)share;
 }
 
-/* Links and their memory, the last of which is what the node opens datagrams in. */
+/* Makes the links and their memory; its last piece is where the node opens datagrams. */
 static enum roam_err reliable_links(struct roami_reliable *reliable)
 {
 	const struct roam_transport_params *params = &reliable->params;
@@ -96,8 +96,8 @@ static void reliable_close(void *state)
 }
 
 /*
- * Datagrams of about the same length, rather than long ones and a rest: those of several messages
- * leave and arrive as one run.
+ * The length to cut a message by: fragments of about the same length, rather than long ones and a
+ * rest, so that those of several messages leave and arrive as one run.
  */
 static uint32_t reliable_cut(const struct roami_reliable *reliable, size_t bytes)
 {
@@ -118,8 +118,8 @@ static void reliable_uncork(struct roami_reliable *reliable)
 }
 
 /*
- * Sends what is kept, or leaves it to the end of this thread's poll, unless that is enough for a
- * batch.  Never to another's: that may have lost the CPU to us.
+ * Sends what is kept; within this thread's own poll leaves less than a batch to its end.  It never
+ * leaves anything to another thread's poll: that thread may have lost its CPU to this one.
  */
 static void reliable_push(struct roami_reliable *reliable, struct roami_link *link)
 {
@@ -157,7 +157,7 @@ static enum roam_err reliable_send(void *state, unsigned to, const struct iovec 
 
 /* ------------------------------------------------------------------------------------- polling */
 
-/* What the node sent to itself never leaves it. */
+/* Delivers what the node sent to itself, which never leaves the node. */
 static void reliable_own(struct roami_reliable *reliable, unsigned max)
 {
 	unsigned me = reliable->params.node;
@@ -194,7 +194,7 @@ static void reliable_retry(struct roami_reliable *reliable)
 			reliable->bad_peer = (int)peer;
 }
 
-/* Acknowledges what this poll took, where no message did so on its way. */
+/* Acknowledges what this poll took, unless a message has carried the ack. */
 static void reliable_acks(struct roami_reliable *reliable)
 {
 	while (reliable->owing != 0) {
@@ -208,7 +208,9 @@ static void reliable_acks(struct roami_reliable *reliable)
 	}
 }
 
-/* Speaks to a peer that has heard nothing; how long it has been silent, 0: not too long. */
+/*
+ * Sends a sign of life if one is due; returns how long the peer has been silent, 0: not too long.
+ */
 static uint64_t reliable_beat_peer(struct roami_reliable *reliable, struct roami_link *link,
 				   bool excused, uint64_t now)
 {
@@ -229,7 +231,7 @@ static uint64_t reliable_beat_peer(struct roami_reliable *reliable, struct roami
 static void reliable_beat(struct roami_reliable *reliable, uint64_t now)
 {
 	const struct roam_transport_params *params = &reliable->params;
-	/* A node that has itself slept that long has not listened. */
+	/* A node that has slept so long itself has not listened. */
 	bool excused = now - reliable->beat_due > params->deadline_ns / 2;
 
 	reliable->beat_due = now + reliable->beat_ns;

@@ -1,8 +1,8 @@
 /*
- * The reliable layer: over a transport that loses, repeats, reorders or cuts messages short, every
- * message arrives once and those of one sender in order (rule 4).  Sequence numbers, selective
- * acks, resending with an estimate of the round trip, fragments, credit so that a slow node is not
- * drowned, and a window that losses narrow.
+ * The reliable layer: over a transport that loses, repeats or reorders messages or cuts them short,
+ * every message arrives once, and those of one sender in order (rule 4).  Sequence numbers,
+ * selective acks, resending with an estimate of the round trip, fragments, credit so that a slow
+ * node is not drowned, and a window that losses narrow.
  *
  * It is a transport over `lower` of its parameters.  All memory is taken at open.
  */

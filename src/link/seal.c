@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* What the keys are for; also which version of the format they close. */
+/* The purpose of the keys, and the version of the format that they close. */
 static const char seal_purpose[8] = "roam s1";
 
 struct seal_context {
@@ -29,7 +29,7 @@ _Static_assert(sizeof(struct seal_witness) == sizeof(struct roami_packet) + 8, "
 
 /* ----------------------------------------------------------------------------------------- keys */
 
-/* A key of the job's for one purpose; `from` == `to`: the one that all its nodes share. */
+/* Derives a key for one purpose from the job's; `from` == `to`: the key that all nodes share. */
 static void seal_derive(const struct roami_seal_params *params, unsigned from, unsigned to,
 			uint8_t key[ROAMI_KEY_BYTES])
 {
@@ -89,7 +89,7 @@ void roami_seal_init(struct roami_seal *seal, const struct roami_sealer *sealer,
 
 /* --------------------------------------------------------------------------------------- cipher */
 
-/* What the cipher turns `in` into `out`, and what it authenticates beside it. */
+/* The cipher's input and output, and the bytes that it authenticates beside them. */
 struct seal_text {
 	const void *in;
 	void *out;
@@ -149,7 +149,7 @@ static uint64_t seal_word(const uint8_t *at)
 	return word;
 }
 
-/* NH: a product of two words of 64 bits each for 16 bytes, summed modulo 2^128. */
+/* NH: for each 16 bytes a product of two 64-bit words, summed modulo 2^128. */
 static void seal_digest(const uint64_t *key, const uint8_t *data, size_t bytes, uint64_t digest[2])
 {
 	unsigned __int128 even = 0, odd = 0, sum;
@@ -173,7 +173,7 @@ static void seal_digest(const uint64_t *key, const uint8_t *data, size_t bytes, 
 	digest[1] = (uint64_t)(sum >> 64);
 }
 
-/* Without a key: the digest of all behind the tag, by a hash key that is public. */
+/* The checksum without a key: the digest of all bytes behind the tag, with a public hash key. */
 static void seal_checksum(const struct roami_seal *seal, const struct roami_packet *packet,
 			  size_t bytes, unsigned from, uint64_t sum[2])
 {
@@ -182,7 +182,9 @@ static void seal_checksum(const struct roami_seal *seal, const struct roami_pack
 	sum[0] ^= bytes << 32 | from << 16 | (seal->me ^ seal->peer ^ from);
 }
 
-/* The payload goes into `room`, or stays and is witnessed. */
+/*
+ * What the cipher works on: the payload, encrypted into `room`, or a witness of the plain payload.
+ */
 static struct seal_text seal_text(const struct roami_seal *seal, const struct roami_packet *packet,
 				  size_t bytes, struct roami_packet *room,
 				  struct seal_witness *witness)

@@ -3,9 +3,9 @@
  *
  * With a key no process outside the job can make a datagram, change one, or have one taken twice;
  * with `encrypt` none reads its payload either.  Each direction of each link has a key of its own,
- * made from the job's, both nodes and the boot number; a datagram's number is its nonce, and no
- * number is used twice.  The cipher is libsodium's AES-256-GCM where the CPU has it, else
- * ChaCha20-Poly1305.
+ * made from the job's key, both nodes' numbers and the boot number; a datagram's number is its
+ * nonce, and no number is used twice.  The cipher is libsodium's AES-256-GCM where the CPU has it,
+ * else ChaCha20-Poly1305.
  *
  * What is authenticated but not encrypted is not run through the cipher, which takes a microsecond
  * a page, but hashed with a secret key first (NH of UMAC with words of 64 bits; Black et al.,
@@ -26,13 +26,13 @@
 #include "link/datagram.h"
 #include "roam/roam.h"
 
-#define ROAMI_SEAL_WINDOW 1024u /* datagrams may overtake so many others */
+#define ROAMI_SEAL_WINDOW 1024u /* how many others a datagram may overtake */
 
 struct roami_seal_params {
-	const uint8_t *key; /* the job's, ROAMI_KEY_BYTES of them; NULL: a checksum is all */
-	uint64_t boot;      /* of this start of the job's nodes: counters begin anew, so do keys */
+	const uint8_t *key; /* the job's, ROAMI_KEY_BYTES; NULL: datagrams have a checksum only */
+	uint64_t boot;      /* this start of the job's nodes: counters begin anew, and so do keys */
 	bool encrypt;
-	bool no_aes; /* it is not known that every CPU of the job has it */
+	bool no_aes; /* some CPU of the job may lack AES */
 };
 
 /* What all links of a node share. */
@@ -47,7 +47,7 @@ union roami_seal_key {
 	uint8_t chacha[crypto_aead_chacha20poly1305_ietf_KEYBYTES];
 };
 
-/* A link's.  Closing and opening touch different fields. */
+/* The seals of one link.  Closing and opening touch different fields. */
 struct roami_seal {
 	const struct roami_sealer *sealer;
 	unsigned me, peer;
@@ -59,7 +59,7 @@ struct roami_seal {
 
 enum roami_seal_verdict { ROAMI_SEAL_GOOD, ROAMI_SEAL_BROKEN, ROAMI_SEAL_REPLAYED };
 
-/* Whether this host's CPU has what AES-256-GCM takes. */
+/* Whether this host's CPU has the instructions for AES-256-GCM. */
 bool roami_seal_has_aes(void);
 
 /* `params` NULL: no key.  ROAM_ESYSTEM: the cipher library does not start. */
@@ -70,13 +70,13 @@ void roami_seal_init(struct roami_seal *seal, const struct roami_sealer *sealer,
 
 /*
  * Closes a datagram of `bytes` with its header, which is filled in but for tag and number; returns
- * what to send: it, or an encrypted copy in `room`, of the same length.
+ * what to send: the datagram, or an encrypted copy of the same length in `room`.
  */
 void *roami_seal_close(struct roami_seal *seal, struct roami_packet *packet, size_t bytes,
 		       void *room);
 
 /*
- * Whether the peer closed this datagram for us, and it comes for the first time.  If so, and it is
+ * Whether the peer closed this datagram for us, and it has not come before.  If so, and it is
  * encrypted, *packet_p becomes a copy in `room`.
  */
 enum roami_seal_verdict roami_seal_open(struct roami_seal *seal,

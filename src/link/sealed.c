@@ -15,12 +15,12 @@
 _Static_assert(PIECE % 8 == 0, "pieces behind each other are aligned");
 
 struct sealed_link {
-	_Atomic uint32_t held; /* the lock of what leaves */
+	_Atomic uint32_t held; /* the lock of the sending side */
 	struct roami_seal seal;
 	uint8_t *plain;  /* ROOM bytes: pieces before they are closed */
-	uint8_t *closed; /* encrypted, behind each other */
+	uint8_t *closed; /* encrypted pieces, one behind the other */
 	uint8_t *opened; /* the message that arrived */
-	uint32_t kept;   /* its bytes, if it could not be delivered yet */
+	uint32_t kept;   /* its length, if it could not be delivered yet */
 };
 
 struct sealed_state {
@@ -100,7 +100,7 @@ static void sealed_cut(struct sealed_link *link, const struct iovec *parts, unsi
 		}
 }
 
-/* Closes the pieces of a message of `bytes`; where they are then, behind each other. */
+/* Closes the pieces of a message of `bytes`; returns where they are, one behind the other. */
 static uint8_t *sealed_closed(struct sealed_link *link, uint32_t bytes)
 {
 	const uint8_t *closed = NULL;
@@ -133,7 +133,7 @@ static enum roam_err sealed_send(void *state, unsigned to, const struct iovec *p
 		bytes += parts[i].iov_len;
 	if (bytes == 0 || bytes > MESSAGE_MAX)
 		return ROAM_EINVAL;
-	if (to == params->node) /* it never leaves this node */
+	if (to == params->node) /* a message to itself never leaves this node */
 		return params->lower->send(params->lower_state, to, parts, count);
 	sealed_lock(link);
 	sealed_cut(link, parts, count);
@@ -146,7 +146,7 @@ static enum roam_err sealed_send(void *state, unsigned to, const struct iovec *p
 
 /* ------------------------------------------------------------------------------------- arriving */
 
-/* Opens all pieces; the message's bytes, 0: a node of the job has not sent this. */
+/* Opens all pieces of a message; returns its length, 0: no node of the job has sent this. */
 static uint32_t sealed_opened(struct sealed_state *sealed, struct sealed_link *link,
 			      const uint8_t *data, size_t bytes)
 {
@@ -183,7 +183,7 @@ static bool sealed_arrived(void *arg, unsigned from, const void *data, size_t by
 		return true;
 	}
 	if (!sealed->deliver(sealed->deliver_arg, from, link->opened, link->kept))
-		return false; /* the transport keeps it, and brings it again */
+		return false; /* the transport keeps the message and delivers it again */
 	link->kept = 0;
 	return true;
 }

@@ -57,7 +57,7 @@ void roami_ear_wait(struct roami_ear *ear, enum roam_sleeper who, uint64_t timeo
 		{ear->bell > 0 ? ear->bell : -1, POLLIN, 0}};
 	struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S)};
 	unsigned others = who == ROAM_SLEEPER_SERVICE ? 0 : ear->file_count;
-	uint64_t counts[64]; /* a bell may be a pipe */
+	uint64_t counts[64]; /* large, as a bell may be a pipe */
 
 	for (unsigned i = 0; i < others; i++)
 		files[3 + i] = (struct pollfd){ear->files[i], POLLIN, 0};
@@ -65,7 +65,7 @@ void roami_ear_wait(struct roami_ear *ear, enum roam_sleeper who, uint64_t timeo
 		return;
 	for (unsigned i = 1; i < 3; i++)
 		if (files[i].revents != 0 && read(files[i].fd, counts, sizeof(counts)) < 0)
-			continue; /* it is empty again already */
+			continue; /* another thread has emptied it already */
 }
 
 void roami_ear_wake(const struct roami_ear *ear, enum roam_sleeper who)
@@ -73,7 +73,7 @@ void roami_ear_wake(const struct roami_ear *ear, enum roam_sleeper who)
 	uint64_t one = 1;
 
 	if (write(ear->wake[who], &one, sizeof(one)) < 0)
-		return; /* full: it will wake */
+		return; /* the counter is full, so the sleeper will wake */
 }
 
 void roami_ear_listen(struct roami_ear *ear, bool on)
@@ -81,7 +81,10 @@ void roami_ear_listen(struct roami_ear *ear, bool on)
 	struct epoll_event event = {.events = EPOLLIN};
 	int what = on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL;
 
-	/* Off altogether: an event that is not wanted would still cost something per datagram. */
+	/*
+	 * Removed altogether: even an event that is not wanted would cost something for each
+	 * datagram.
+	 */
 	epoll_ctl(ear->set, what, ear->file, &event);
 	for (unsigned i = 0; i < ear->file_count; i++)
 		epoll_ctl(ear->set, what, ear->files[i], &event);

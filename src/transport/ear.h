@@ -16,7 +16,7 @@ struct roami_ear {
 	unsigned file_count;
 };
 
-/* Before open, so that close may follow at any time. */
+/* Called before open, so that close may follow at any time. */
 void roami_ear_init(struct roami_ear *ear);
 
 enum roam_err roami_ear_open(struct roami_ear *ear, const struct roam_transport_params *params,

@@ -12,7 +12,7 @@
 
 #include "os/os.h"
 
-#define PROBES       6u       /* unanswered ones after which the user is told */
+#define PROBES       6u       /* probes without an answer until the user is told */
 #define PROBE_NS     1000000u /* from the first probe to the second; then twice as long each time */
 #define PROBE_MAX_NS 1000000000u
 
@@ -34,7 +34,7 @@ static const struct roam_transport_option packet_options[] = {
 			      "frames that can wait there to leave"),
 	{.variable = NULL}};
 
-/* Types of which the kernel, or every network, thinks something else. */
+/* Refuses types that the kernel, or every network, uses for something else. */
 static const uint16_t packet_taken[] = {0x0800, 0x0806, 0x8100, 0x86dd, 0x8863,
 					0x8864, 0x888e, 0x88a8, 0x88cc};
 
@@ -52,7 +52,7 @@ __attribute__((format(printf, 2, 3))) static void packet_say(const struct packet
 	va_end(args);
 }
 
-/* Which interface frames to other hosts leave by; false: it has said why there is none. */
+/* Finds the interface for frames to other hosts; false: it has said why there is none. */
 static bool packet_interface(struct packet_state *packet, const char *named,
 			     struct packet_lane *lane)
 {
@@ -79,7 +79,7 @@ static bool packet_type_free(const struct packet_state *packet, uint64_t type)
 	return true;
 }
 
-/* What a refused socket lacks. */
+/* What a refused socket lacks, for the user. */
 static const char *packet_hint(int error)
 {
 	if (error == EPERM || error == EACCES)
@@ -107,7 +107,7 @@ static enum roam_err packet_lane(struct packet_state *packet, struct packet_lane
 	return ROAM_OK;
 }
 
-/* Frames to this host's own nodes never come back from a switch: they go by lo. */
+/* Frames to nodes of this host use lo, because a switch never sends them back. */
 static enum roam_err packet_lanes(struct packet_state *packet,
 				  const struct roam_transport_value *options)
 {
@@ -126,7 +126,7 @@ static enum roam_err packet_lanes(struct packet_state *packet,
 	return err == ROAM_OK ? packet_lane(packet, near, options) : err;
 }
 
-/* What becomes readable when anything arrives. */
+/* Makes the descriptor that becomes readable when any frame arrives. */
 static int packet_pollable(struct packet_state *packet)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -222,7 +222,10 @@ static struct packet_lane *packet_way(struct packet_state *packet, uint64_t wher
 	return &packet->lanes[PACKET_NEAR];
 }
 
-/* Whether it is known how to reach a peer.  Any thread; a card does not change once it is there. */
+/*
+ * Whether this node knows how to reach a peer.  Any thread; a card does not change once it is
+ * there.
+ */
 static bool packet_know(struct packet_state *packet, unsigned peer)
 {
 	struct packet_peer *there = &packet->peers[peer];
@@ -236,7 +239,7 @@ static bool packet_know(struct packet_state *packet, unsigned peer)
 	if (where == 0)
 		return false; /* not open yet */
 	if (!atomic_compare_exchange_strong(&there->known, &unknown, 1))
-		return unknown == 2; /* else another thread notes it just now */
+		return unknown == 2; /* otherwise another thread is noting it */
 	endpoint = atomic_load(&card->endpoint);
 	there->endpoint = htonl((uint32_t)endpoint);
 	there->mark = (uint32_t)(endpoint >> 32);
@@ -253,7 +256,7 @@ static bool packet_know(struct packet_state *packet, unsigned peer)
 
 /* -------------------------------------------------------------------------------------- leaving */
 
-/* The parts of a datagram, read bit by bit. */
+/* Reads a datagram from its parts, piece by piece. */
 struct reader {
 	const struct iovec *part;
 	size_t at;
@@ -278,7 +281,7 @@ static void reader_copy(struct reader *reader, uint8_t *to, size_t bytes)
 	}
 }
 
-/* Fills a slot, of which there is one; `reader` NULL: with zeroes. */
+/* Fills a free slot, which there is; `reader` NULL: with zeroes. */
 static void packet_fill(const struct packet_state *packet, const struct packet_peer *peer,
 			unsigned to, struct packet_head head, struct reader *reader)
 {
@@ -297,8 +300,8 @@ static void packet_fill(const struct packet_state *packet, const struct packet_p
 }
 
 /*
- * Asks whether frames as long as the link takes arrive at a peer: switches drop those that are too
- * long for them, and say nothing.
+ * Probes whether frames as long as the link takes arrive at a peer: switches drop longer ones than
+ * they take, without saying so.
  */
 static void packet_probe_peer(struct packet_state *packet, struct packet_peer *peer, unsigned to)
 {
@@ -308,7 +311,7 @@ static void packet_probe_peer(struct packet_state *packet, struct packet_peer *p
 	if (now < peer->probe_due || !packet_lane_room(peer->lane, 1))
 		return;
 	if (atomic_exchange(&peer->heard, 0) != 0)
-		peer->probes++; /* one before it was not answered, though the peer is there */
+		peer->probes++; /* the last probe was not answered, though the peer was heard */
 	if (peer->probes == PROBES)
 		atomic_store(&packet->narrow, to + 1);
 	pause <<= peer->probes < 10 ? peer->probes : 10;
@@ -317,7 +320,7 @@ static void packet_probe_peer(struct packet_state *packet, struct packet_peer *p
 	packet_fill(packet, peer, to, head, NULL);
 }
 
-/* A datagram in pieces that every Ethernet takes.  false: there is no room. */
+/* Sends a datagram in pieces that every Ethernet takes.  false: there is no room. */
 static bool packet_cut(const struct packet_state *packet, struct packet_peer *peer, unsigned to,
 		       struct reader *reader, size_t bytes)
 {
@@ -336,7 +339,7 @@ static bool packet_cut(const struct packet_state *packet, struct packet_peer *pe
 	return true;
 }
 
-/* One datagram into the ring.  false: there is no room.  Under the lane's lock. */
+/* Puts one datagram into the ring.  false: there is no room.  The lane's lock is held. */
 static bool packet_put(struct packet_state *packet, unsigned to, const struct iovec *parts,
 		       unsigned count)
 {
@@ -362,8 +365,8 @@ static bool packet_put(struct packet_state *packet, unsigned to, const struct io
 }
 
 /*
- * Datagrams of so many parts each; how many were taken.  Where the ring is full and the interface
- * is down they are as good as lost.
+ * Sends datagrams of so many parts each; returns how many were taken.  Where the ring is full and
+ * the interface is down they are as good as lost.
  */
 static unsigned packet_leave(struct packet_state *packet, unsigned to, const struct iovec *parts,
 			     unsigned each, unsigned count)
@@ -405,7 +408,7 @@ static void packet_stranger(const struct packet_state *packet)
 		packet->params.stranger(packet->params.now_arg);
 }
 
-/* Whether a frame is of a node of the job, and its head sound. */
+/* Whether a frame comes from a node of the job and has a sound head. */
 static bool packet_ours(struct packet_state *packet, const struct packet_lane *lane,
 			const struct packet_frame *frame)
 {
@@ -423,7 +426,8 @@ static bool packet_ours(struct packet_state *packet, const struct packet_lane *l
 }
 
 /*
- * Pieces come in their order, or the datagram is as good as lost.  false: it cannot be taken now.
+ * Joins pieces, which must come in order, or the datagram is as good as lost.  false: it cannot be
+ * taken now.
  */
 static bool packet_piece(struct packet_state *packet, struct packet_peer *peer,
 			 const struct packet_head *head)
@@ -448,7 +452,7 @@ static bool packet_piece(struct packet_state *packet, struct packet_peer *peer,
 	return true;
 }
 
-/* The probe came: its sender may send such frames. */
+/* A probe arrived, so its sender may send such long frames. */
 static void packet_answer(struct packet_state *packet, struct packet_peer *peer,
 			  const struct packet_head *probe)
 {
@@ -461,7 +465,7 @@ static void packet_answer(struct packet_state *packet, struct packet_peer *peer,
 	packet_lane_push(peer->lane);
 }
 
-/* What a frame says; false: it cannot be taken now. */
+/* Handles a frame; false: it cannot be taken now. */
 static bool packet_arrived(struct packet_state *packet, const struct packet_lane *lane,
 			   const struct packet_frame *frame)
 {
@@ -494,7 +498,7 @@ static bool packet_arrived(struct packet_state *packet, const struct packet_lane
 	}
 }
 
-/* Long frames do not arrive there: the user is told once of each peer. */
+/* Tells the user, once for each peer, that long frames do not arrive there. */
 static void packet_tell(struct packet_state *packet)
 {
 	unsigned peer = atomic_exchange(&packet->narrow, 0) - 1;
@@ -557,7 +561,7 @@ static size_t packet_limit(const void *state)
 	return ((const struct packet_state *)state)->limit;
 }
 
-/* Frames, not bytes: a short one takes a slot as well. */
+/* The room in frames, not bytes: a short frame takes a whole slot, too. */
 static size_t packet_room(const void *state)
 {
 	const struct packet_state *packet = state;

@@ -19,11 +19,11 @@
 
 #define MTU_MIN     576u
 #define SLOT_ROUND  512u
-#define BLOCK_SLOTS 8u /* slots of that size lie behind each other in blocks of whole pages */
-#define IN_EXTRA    96u /* before a frame that has arrived */
-#define OUT_EXTRA   sizeof(struct tpacket2_hdr) /* and before one that is to leave */
+#define BLOCK_SLOTS 8u /* slots of one size lie in blocks of whole pages */
+#define IN_EXTRA    96u /* bytes before a frame that has arrived */
+#define OUT_EXTRA   sizeof(struct tpacket2_hdr) /* bytes before one that is to leave */
 #define SEND_ROOM   (4 << 20)
-#define REFUSED     4u /* times in a row that the link does not take a frame */
+#define REFUSED     4u /* how often in a row the link may refuse a frame */
 
 _Static_assert(SLOT_ROUND * BLOCK_SLOTS % 4096 == 0, "blocks are whole pages");
 _Static_assert(OUT_EXTRA % TPACKET_ALIGNMENT == 0, "the kernel rounds it up");
@@ -96,7 +96,7 @@ bool packet_lane_of(uint32_t address, char name[IFNAMSIZ])
 
 /* ---------------------------------------------------------------------------------------- rings */
 
-/* Only frames for this endpoint come into the ring: those for others do not fill it. */
+/* Lets only frames for this endpoint into the ring, so that those for others do not fill it. */
 static bool lane_filter(const struct packet_lane *lane, uint32_t endpoint)
 {
 	struct sock_filter code[] = {
@@ -142,7 +142,7 @@ static bool lane_rings(struct packet_lane *lane, unsigned in, unsigned out)
 	return true;
 }
 
-/* Nothing arrives before the socket is bound, so all that does has passed the filter. */
+/* No frame arrives before the socket is bound, so every frame has passed the filter. */
 static bool lane_socket(struct packet_lane *lane, uint32_t endpoint, unsigned in, unsigned out)
 {
 	struct sockaddr_ll address = {.sll_family = AF_PACKET,
@@ -153,7 +153,7 @@ static bool lane_socket(struct packet_lane *lane, uint32_t endpoint, unsigned in
 	lane->fd = roami_os_fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (lane->fd < 0 || address.sll_ifindex == 0)
 		return false;
-	/* What the kernel will not send must not stop what is behind it. */
+	/* A frame that the kernel will not send must not hold up those behind it. */
 	setsockopt(lane->fd, SOL_PACKET, PACKET_LOSS, &on, sizeof(on));
 	setsockopt(lane->fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	return setsockopt(lane->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)) == 0 &&
@@ -216,7 +216,7 @@ bool packet_lane_next(const struct packet_lane *lane, struct packet_frame *frame
 
 	if ((slot_status(slot) & TP_STATUS_USER) == 0)
 		return false;
-	/* What is longer than a slot, or too short to be one of ours, is nobody's. */
+	/* A frame longer than a slot, or too short to be ours, is ignored. */
 	frame->head = NULL;
 	if (slot->tp_len != slot->tp_snaplen ||
 	    slot->tp_net != slot->tp_mac + PACKET_ETHERNET || slot->tp_net % 8 != 0 ||
@@ -256,7 +256,7 @@ static bool slot_free(const struct tpacket2_hdr *slot)
 	return (slot_status(slot) & (TP_STATUS_SEND_REQUEST | TP_STATUS_SENDING)) == 0;
 }
 
-/* The kernel gives slots back in any order. */
+/* The kernel may give slots back in any order. */
 bool packet_lane_room(const struct packet_lane *lane, unsigned frames)
 {
 	struct packet_slots slots = lane->out;
@@ -290,9 +290,9 @@ void packet_lane_filled(struct packet_lane *lane, size_t bytes)
 }
 
 /*
- * The link drops the frame that is to leave next, again and again, as veth does with one that is
- * too long for the other side; and the kernel puts it in front each time.  Its head alone goes in
- * its place: the rest is as good as lost.
+ * The link refuses the next frame again and again, as veth does with a frame too long for the other
+ * side, and each time the kernel puts it in front.  Only its head is sent in its place: the rest is
+ * as good as lost.
  */
 static void lane_shorten(struct packet_lane *lane)
 {

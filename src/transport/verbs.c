@@ -104,7 +104,9 @@ static enum roam_err verbs_open(void *state, const struct roam_transport_params 
 	return err == ROAM_OK ? roami_ear_open(&verbs->ear, params, verbs->channel->fd) : err;
 }
 
-/* A child that a node forks has a copy of this, of what is the parent's: it must not end that. */
+/*
+ * A forked child has a copy of this state, but the objects are its parent's: it must not end them.
+ */
 static void verbs_close(void *state)
 {
 	struct verbs_state *verbs = state;
@@ -127,7 +129,7 @@ static _Atomic uint64_t *own_word(const struct verbs_state *verbs, uint64_t at)
 	return (_Atomic uint64_t *)(void *)(verbs->own + at % VERBS_OWN);
 }
 
-/* What a node sends to itself never leaves it. */
+/* Keeps what a node sends to itself, which never leaves the node. */
 static enum roam_err own_send(struct verbs_state *verbs, const struct iovec *parts, unsigned count,
 			      size_t bytes)
 {
@@ -181,7 +183,7 @@ static unsigned own_take(struct verbs_state *verbs, unsigned max)
 
 /* -------------------------------------------------------------------------------------- sending */
 
-/* Reads a message that stands in parts, bit by bit. */
+/* Reads a message from its parts, piece by piece. */
 struct verbs_reader {
 	const struct iovec *part;
 	size_t at;
@@ -206,7 +208,7 @@ static void reader_copy(struct verbs_reader *reader, uint8_t *to, size_t bytes)
 	}
 }
 
-/* Sends a message as far as it may leave; what may not is kept.  The lock is held. */
+/* Sends as much of a message as may leave; the rest is kept.  The lock is held. */
 static void send_parts(struct verbs_state *verbs, struct verbs_peer *peer,
 		       const struct iovec *parts, uint32_t bytes)
 {
@@ -269,7 +271,7 @@ static void gather_one(struct verbs_state *verbs, const struct ibv_wc *done)
 	uint64_t arrived = atomic_load_explicit(&peer->arrived, memory_order_relaxed);
 
 	if (done->wr_id / VERBS_NODES_MAX != atomic_load(&peer->epoch))
-		return; /* of an attempt that was given up */
+		return; /* the completion is of an abandoned attempt */
 	if (done->status != IBV_WC_SUCCESS) {
 		if (atomic_load(&peer->at) == VERBS_READY)
 			verbs_end(verbs, peer, VERBS_BROKEN, done->status);
@@ -280,7 +282,7 @@ static void gather_one(struct verbs_state *verbs, const struct ibv_wc *done)
 	atomic_fetch_or(&verbs->arrivals, verbs_bit(peer->number));
 }
 
-/* Looks what has arrived, unless another thread does so just now. */
+/* Notes what has arrived, unless another thread is doing so. */
 static void verbs_gather(struct verbs_state *verbs)
 {
 	struct ibv_wc done[GATHER];
@@ -355,7 +357,7 @@ static enum take take_one(struct verbs_state *verbs, struct verbs_peer *peer, un
 	return TAKE_DONE;
 }
 
-/* What has come of a peer.  False: its bytes make no sense. */
+/* Handles what has arrived from a peer.  False: its bytes make no sense. */
 static bool take_peer(struct verbs_state *verbs, struct verbs_peer *peer, unsigned max,
 		      unsigned *taken)
 {
@@ -399,7 +401,7 @@ static unsigned verbs_poll(void *state, roam_deliver_fn *deliver, void *arg, uns
 	return taken;
 }
 
-/* It may note what has arrived, which changes nothing for others. */
+/* Despite the const it may note arrivals, which changes nothing for others. */
 static bool verbs_pending(const void *state)
 {
 	struct verbs_state *verbs = (struct verbs_state *)(uintptr_t)state;
@@ -420,7 +422,8 @@ static uint64_t verbs_due_at(const void *state)
 
 /*
  * Takes the event of an arrival and asks for the next one.  At all times the queue has been asked
- * for an event, the event waits in the channel, or a thread is in here, which looks afterwards.
+ * for an event, the event waits in the channel, or a thread is in this function and looks for
+ * arrivals afterwards.
  */
 static void verbs_events(struct verbs_state *verbs)
 {
@@ -449,8 +452,8 @@ static void verbs_wake(void *state, enum roam_sleeper who)
 }
 
 /*
- * The event of something that a thread took by polling must not wake the service thread; what
- * arrives while that event is taken must.
+ * An event for what a thread took by polling must not wake the service thread; an arrival while
+ * that event is taken must wake it.
  */
 static void verbs_listen(void *state, bool on)
 {

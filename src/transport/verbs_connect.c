@@ -1,9 +1,10 @@
 /*
  * The thread that connects.  The connection manager allocates and blocks, which neither a page
- * fault nor a handler may do: they only note which peer they want, and their message waits.
+ * fault nor a handler may do: these only note which peer they want, and their message waits.
  *
  * Both of two nodes may begin at once.  Then the attempt of the one with the lower number goes on:
- * it refuses the other's, and the other gives up its own when that of the lower one arrives.
+ * that node refuses the other's attempt, and the other node gives up its own when the lower one's
+ * arrives.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,16 +19,16 @@
 #include "verbs.h"
 
 #define BACKLOG    64
-#define RETRIES    6 /* 7 stands for ever with some cards */
+#define RETRIES    6 /* 7 means for ever with some cards */
 #define RESOLVE_MS 2000
-#define CARD_NS    2000000u    /* a peer is not open yet: again after this */
-#define AGAIN_NS   50000000u   /* an attempt has failed */
-#define DRAIN_NS   200000000u  /* the last messages may take so long to leave */
-#define FAILS_NS   7500000000u /* the card gives a peer up after about this, without a deadline */
+#define CARD_NS    2000000u    /* pause if a peer is not open yet */
+#define AGAIN_NS   50000000u   /* pause after an attempt has failed */
+#define DRAIN_NS   200000000u  /* time for the last messages to leave */
+#define FAILS_NS   7500000000u /* when the card gives a peer up, about, without a deadline */
 #define TICK_NS    4096u
 #define NS_PER_MS  1000000u
 
-/* An event, whose own memory goes with its acknowledgement. */
+/* A copy of an event, whose own memory goes when it is acknowledged. */
 struct verbs_event {
 	enum rdma_cm_event_type type;
 	struct rdma_cm_id *id;
@@ -36,7 +37,7 @@ struct verbs_event {
 	size_t bytes;
 };
 
-/* Threads that sleep at the transport look again: what they wait for may have changed. */
+/* Makes threads that sleep at the transport look again: what they wait for may have changed. */
 static void connect_stir(struct verbs_state *verbs)
 {
 	verbs_due(verbs, 0);
@@ -94,7 +95,7 @@ static struct rdma_conn_param connect_param(const struct verbs_hello *hello)
 					.initiator_depth = 1};
 }
 
-/* Gives up an attempt, if there is one. */
+/* Abandons an attempt, if there is one. */
 static void connect_drop(struct verbs_state *verbs, struct verbs_peer *peer)
 {
 	struct rdma_cm_id *id = peer->id;
@@ -115,7 +116,7 @@ static void connect_drop(struct verbs_state *verbs, struct verbs_peer *peer)
 	peer->retry_ns = verbs_now(verbs) + AGAIN_NS;
 }
 
-/* Brings an attempt's queue pair to a state, by what the manager knows. */
+/* Brings an attempt's queue pair to a state, with what the manager knows. */
 static bool connect_move(const struct verbs_state *verbs, struct verbs_peer *peer,
 			 enum ibv_qp_state state)
 {
@@ -124,7 +125,7 @@ static bool connect_move(const struct verbs_state *verbs, struct verbs_peer *pee
 
 	if (rdma_init_qp_attr(peer->id, &attr, &mask) != 0)
 		return false;
-	/* iWARP has none of these: TCP resends. */
+	/* iWARP has none of these: TCP resends for it. */
 	attr.timeout = verbs->timeout;
 	attr.retry_cnt = RETRIES;
 	attr.rnr_retry = RETRIES;
@@ -132,7 +133,7 @@ static bool connect_move(const struct verbs_state *verbs, struct verbs_peer *pee
 	return ibv_modify_qp(peer->qp, &attr, mask) == 0;
 }
 
-/* The queue pair of an attempt, with all receives posted. */
+/* Makes the queue pair of an attempt, with all receives posted. */
 static bool connect_pair(struct verbs_state *verbs, struct verbs_peer *peer)
 {
 	struct ibv_qp_init_attr wanted = {.send_cq = verbs->out,
@@ -200,7 +201,7 @@ static void connect_tells(struct verbs_peer *peer, const struct verbs_hello *hel
 
 /* --------------------------------------------------------------------------------------- events */
 
-/* Whether an attempt of a peer to connect is to go on; an own one gives way. */
+/* Whether a peer's attempt to connect is to go on; this node's own may give way. */
 static bool connect_gives_way(struct verbs_state *verbs, struct verbs_peer *peer)
 {
 	if (atomic_load(&peer->at) != VERBS_APART && atomic_load(&peer->at) != VERBS_JOINING)
@@ -247,7 +248,7 @@ drop:
 	connect_drop(verbs, peer);
 }
 
-/* The peer of an own attempt has accepted. */
+/* Notes that the peer of an own attempt has accepted. */
 static bool connect_answered(struct verbs_state *verbs, struct verbs_peer *peer,
 			     const struct verbs_event *event)
 {
@@ -261,7 +262,7 @@ static bool connect_answered(struct verbs_state *verbs, struct verbs_peer *peer,
 		rdma_establish(peer->id) == 0);
 }
 
-/* The next step of an attempt. */
+/* Takes the next step of an attempt. */
 static bool connect_step(struct verbs_state *verbs, struct verbs_peer *peer,
 			 const struct verbs_event *event)
 {
@@ -280,7 +281,7 @@ static bool connect_step(struct verbs_state *verbs, struct verbs_peer *peer,
 		param.qp_num = peer->qp->qp_num;
 		return rdma_connect(peer->id, &param) == 0;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-	case RDMA_CM_EVENT_ESTABLISHED: /* of iWARP, and of what this node accepted */
+	case RDMA_CM_EVENT_ESTABLISHED: /* for iWARP, and for connections that this node accepted */
 		if (peer->began && !connect_answered(verbs, peer, event))
 			return false;
 		connect_ready(verbs, peer);
@@ -318,7 +319,10 @@ static void connect_event(struct verbs_state *verbs, const struct verbs_event *e
 	}
 }
 
-/* Handles all events that wait.  They are acknowledged first: an id with others cannot go. */
+/*
+ * Handles all waiting events.  Each is acknowledged first, because an id with unacknowledged events
+ * cannot be destroyed.
+ */
 static void connect_events(struct verbs_state *verbs)
 {
 	struct rdma_cm_event *come;
@@ -341,7 +345,7 @@ static void connect_events(struct verbs_state *verbs)
 	}
 }
 
-/* Begins attempts whose time has come; how long until the next, in ms; -1: for ever. */
+/* Begins attempts that are due; returns how long until the next, in ms; -1: for ever. */
 static int connect_attempts(struct verbs_state *verbs)
 {
 	uint64_t now = verbs_now(verbs), next = UINT64_MAX;
@@ -376,7 +380,7 @@ static void *connect_main(void *arg)
 		if (poll(files, 2, wait) <= 0)
 			continue;
 		if (files[1].revents != 0 && read(verbs->wanted, &count, sizeof(count)) < 0)
-			continue; /* it is empty again already */
+			continue; /* another read has emptied it */
 		connect_events(verbs);
 	}
 	return NULL;
@@ -384,7 +388,7 @@ static void *connect_main(void *arg)
 
 /* ------------------------------------------------------------------------------- open and close */
 
-/* The card resends so long that it gives a peer up about when the node does. */
+/* How long the card resends: it gives a peer up about when the node does. */
 static uint8_t connect_timeout(uint64_t deadline_ns)
 {
 	uint64_t least = (deadline_ns != 0 ? deadline_ns : FAILS_NS) / (RETRIES + 1) / TICK_NS;
@@ -443,7 +447,7 @@ enum roam_err verbs_connect_open(struct verbs_state *verbs)
 	return ROAM_OK;
 }
 
-/* The last messages leave: the card still has to send them. */
+/* Waits until the last messages have left: the card still has to send them. */
 static void connect_drain(struct verbs_state *verbs)
 {
 	uint64_t until = verbs_now(verbs) + DRAIN_NS;

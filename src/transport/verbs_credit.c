@@ -1,4 +1,4 @@
-/* What may leave to a peer, and what it is told of the buffers that are free here. */
+/* What may be sent to a peer, and what the peer is told of the buffers that are free here. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,10 +6,10 @@
 #include "verbs.h"
 
 #define BEAT_NS  1000000000u
-#define BEATS    4u           /* signs of life within a deadline, if that is short */
-#define BEGIN_NS 30000000000u /* a peer has so long to begin, if the deadline is not longer */
-#define BREAK_NS 5000000000u  /* a broken connection without a deadline */
-#define STALL_NS 50000u       /* the card has no room: again after this */
+#define BEATS    4u           /* signs of life within a deadline, if the deadline is short */
+#define BEGIN_NS 30000000000u /* how long a peer may take to begin, if the deadline is not longer */
+#define BREAK_NS 5000000000u  /* how long a broken connection may last without a deadline */
+#define STALL_NS 50000u       /* pause if the card has no room */
 #define REAP     16u
 
 uint8_t *verbs_in(const struct verbs_state *verbs, const struct verbs_peer *peer, uint64_t number)
@@ -23,7 +23,7 @@ uint8_t *verbs_out(const struct verbs_state *verbs, const struct verbs_peer *pee
 	return verbs_in(verbs, peer, number) + (size_t)verbs->buffers * VERBS_BUFFER;
 }
 
-/* Of a completion: which peer's, and of which attempt to connect. */
+/* The number of a completion: its peer, and its attempt to connect. */
 static uint64_t verbs_id(const struct verbs_peer *peer)
 {
 	return atomic_load(&peer->epoch) * (uint64_t)VERBS_NODES_MAX + peer->number;
@@ -34,7 +34,7 @@ void verbs_end(struct verbs_state *verbs, struct verbs_peer *peer, enum verbs_at
 {
 	uint32_t at = atomic_load(&peer->at);
 
-	/* That a peer has left explains a failure that was seen before. */
+	/* A peer that has left explains a failure that was seen before. */
 	while (at != VERBS_GONE && at != (uint32_t)how) {
 		if (!atomic_compare_exchange_weak(&peer->at, &at, (uint32_t)how))
 			continue;
@@ -139,7 +139,7 @@ void verbs_push(struct verbs_state *verbs, struct verbs_peer *peer)
 
 /* --------------------------------------------------------------------------------------- credit */
 
-/* Tells a peer of free buffers by itself, if what it was told is old and nothing else tells it. */
+/* Tells a peer of free buffers, if what it was told is old and no message tells it. */
 static void verbs_tell(struct verbs_state *verbs, struct verbs_peer *peer)
 {
 	uint64_t bit = verbs_bit(peer->number);
@@ -203,7 +203,7 @@ void verbs_begin_beat(struct verbs_state *verbs)
 	verbs_due(verbs, verbs->beat_due);
 }
 
-/* Says why a connection failed: after that, the peer is lost if it stays silent. */
+/* Says why a connection failed; the peer is lost only if it then stays silent. */
 static void verbs_complain(struct verbs_state *verbs, const struct verbs_peer *peer)
 {
 	char line[160];
@@ -245,7 +245,7 @@ static uint64_t verbs_silent(const struct verbs_state *verbs, const struct verbs
 	return now - since > deadline ? now - since : 0;
 }
 
-/* A sign of life, to a peer that has had none; before that, a connection. */
+/* Sends a sign of life to a peer that has had none; before the first one, asks for a connection. */
 static void verbs_beat_peer(struct verbs_state *verbs, struct verbs_peer *peer, bool excused,
 			    uint64_t now)
 {
@@ -262,7 +262,7 @@ static void verbs_beat_peer(struct verbs_state *verbs, struct verbs_peer *peer, 
 
 static void verbs_beat(struct verbs_state *verbs, uint64_t now)
 {
-	/* A node that has itself slept that long has not listened. */
+	/* A node that has slept so long itself has not listened. */
 	bool excused = now - verbs->beat_due > verbs->params.deadline_ns / 2;
 
 	verbs->beat_due = now + verbs->beat_ns;
@@ -271,7 +271,7 @@ static void verbs_beat(struct verbs_state *verbs, uint64_t now)
 			verbs_beat_peer(verbs, &verbs->peers[i], excused, now);
 }
 
-/* What could not leave before. */
+/* Sends what could not leave before. */
 static void verbs_retry(struct verbs_state *verbs)
 {
 	uint64_t left = atomic_load(&verbs->resting) | atomic_load(&verbs->owing);

@@ -16,7 +16,7 @@
 #define GIDS           256u
 #define NAMED(options) ((options) != NULL ? (options)[0].text : "auto")
 
-/* What is known of a device, as far as it was looked at. */
+/* What a search wants of a device, and what it has found so far. */
 struct find {
 	char name[ROAM_TRANSPORT_TEXT]; /* wanted; "": any */
 	uint32_t wanted;                /* an address, host byte order; 0: any */
@@ -38,7 +38,7 @@ static uint32_t find_mapped(const union ibv_gid *gid)
 	return ntohl(address);
 }
 
-/* The address of a port that the find wants; 0: none. */
+/* The address of a port that the search wants; 0: none. */
 static uint32_t find_gid(const struct find *find, struct ibv_context *device, unsigned port,
 			 unsigned gids)
 {
@@ -68,7 +68,10 @@ static void find_port(struct find *find, struct ibv_context *device, const char 
 			 attr.state == IBV_PORT_DOWN ? "down" : "not active");
 	} else if (attr.link_layer != IBV_LINK_LAYER_ETHERNET ||
 		   device->device->transport_type == IBV_TRANSPORT_IWARP) {
-		/* Its GIDs are none; the connection manager will know it by the address. */
+		/*
+		 * Such a port has no usable GID; the connection manager will find the device by the
+		 * address.
+		 */
 		find->address = find->wanted;
 		if (find->address == 0)
 			snprintf(find->why, find->why_bytes,
@@ -130,7 +133,7 @@ static bool find_any(struct find *find)
 	return find->address != 0;
 }
 
-/* The entry of the option that is for a node, and what it names. */
+/* The entry of the option for a node, and what it names. */
 static void find_wanted(struct find *find, const char *option, unsigned node)
 {
 	char list[ROAM_TRANSPORT_TEXT], *rest = list, *name = list;
@@ -158,7 +161,7 @@ uint32_t verbs_address(const struct roam_transport_params *params, char *why, si
 	if (find.name[0] == '\0' && find.wanted == 0)
 		find.wanted = params->address;
 	if (!find_any(&find) && find.wanted != 0 && find.wanted == params->address) {
-		/* The way to the other hosts is another network's: any card, then. */
+		/* The other hosts are reached by another network: any card will do. */
 		find.wanted = 0;
 		why[0] = '\0';
 		find_any(&find);
@@ -166,7 +169,9 @@ uint32_t verbs_address(const struct roam_transport_params *params, char *why, si
 	return find.address;
 }
 
-/* Beyond the device: connections are made by the manager, and memory must be lockable. */
+/*
+ * Checks what a device alone does not show: the manager must connect, and memory must be lockable.
+ */
 bool verbs_probe(const struct roam_transport_value *options, char *why, size_t why_bytes)
 {
 	struct find find = {.why = why, .why_bytes = why_bytes};
@@ -199,7 +204,7 @@ static size_t memory_bytes(const struct verbs_state *verbs)
 	return (size_t)verbs->peer_count * 2 * verbs->buffers * VERBS_BUFFER;
 }
 
-/* What was too small; errno says what the card said. */
+/* Says what was too small, and what errno the card returned. */
 static enum roam_err memory_refused(const struct verbs_state *verbs)
 {
 	struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
@@ -220,7 +225,10 @@ static enum roam_err memory_refused(const struct verbs_state *verbs)
 	return ROAM_EUNSUPPORTED;
 }
 
-/* As many buffers as the option and the system allow.  Shared memory: no child gets a copy. */
+/*
+ * As many buffers as the option and the system allow.  Their memory is shared, so that no child
+ * gets a copy.
+ */
 static enum roam_err memory_register(struct verbs_state *verbs)
 {
 	uint64_t most = verbs->params.options != NULL ? verbs->params.options[1].number << 20
@@ -252,8 +260,8 @@ static enum roam_err memory_register(struct verbs_state *verbs)
 }
 
 /*
- * Opens the listener's device once more.  The manager never closes what it has opened, so that a
- * child that a node forks would use its parent's, which the kernel refuses.
+ * Opens the listener's device once more.  The manager never closes what it has opened, so a forked
+ * child would use its parent's, which the kernel refuses.
  */
 static struct ibv_context *memory_device(const struct verbs_state *verbs)
 {
@@ -288,7 +296,7 @@ enum roam_err verbs_memory(struct verbs_state *verbs)
 	err = memory_register(verbs);
 	if (err != ROAM_OK)
 		return err;
-	depth = verbs->peer_count * verbs->buffers * 2; /* of attempts given up, too */
+	depth = verbs->peer_count * verbs->buffers * 2; /* for abandoned attempts, too */
 	verbs->in = ibv_create_cq(device, (int)depth, NULL, verbs->channel, 0);
 	verbs->out = ibv_create_cq(device, (int)depth, NULL, NULL, 0);
 	if (verbs->in == NULL || verbs->out == NULL ||

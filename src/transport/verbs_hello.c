@@ -5,7 +5,7 @@
 bool verbs_hello_check(const void *data, size_t bytes, const struct verbs_expected *expected,
 		       struct verbs_hello *hello)
 {
-	/* Managers make it longer, with zeroes or what was there before. */
+	/* Connection managers lengthen the data, with zeroes or older bytes. */
 	if (data == NULL || bytes < sizeof(*hello))
 		return false;
 	memcpy(hello, data, sizeof(*hello));

@@ -1,6 +1,6 @@
 /*
  * What two nodes tell each other when they connect, in the private data of the connection manager.
- * Anyone who reaches the port may send anything: verbs_hello_check is all that looks at it.
+ * A stranger that reaches the port may send anything: only verbs_hello_check looks at the data.
  */
 #ifndef ROAMI_VERBS_HELLO_H
 #define ROAMI_VERBS_HELLO_H
@@ -11,14 +11,14 @@
 
 #define VERBS_MAGIC "roamvb1"
 
-enum { VERBS_MAY_BE_SILENT = 1 }; /* the sender gives no signs of life */
+enum { VERBS_MAY_BE_SILENT = 1 }; /* the sender sends no signs of life */
 
 struct verbs_hello {
 	char magic[8];
-	uint64_t mark; /* of the node that it is for */
+	uint64_t mark; /* mark of the node that the hello is for */
 	uint16_t from;
 	uint16_t flags;
-	uint32_t buffers; /* that the sender has for this peer */
+	uint32_t buffers; /* buffers that the sender has for this peer */
 	uint32_t bytes;   /* of each */
 	uint32_t zero;
 };
@@ -30,7 +30,7 @@ struct verbs_expected {
 	uint64_t mark; /* of this node */
 	uint32_t nodes;
 	uint32_t node;   /* this one */
-	uint64_t others; /* nodes that do not come this way; bits */
+	uint64_t others; /* bits: nodes that this transport does not reach */
 	uint32_t bytes;
 	uint32_t buffers_min, buffers_max;
 };
