@@ -76,7 +76,7 @@ __attribute__((noreturn)) static void run_child(const struct app_run *run, int o
 	dup2(out, STDOUT_FILENO);
 	nowhere = run->seconds < APP_SECONDS_MAX ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
 	if (nowhere >= 0)
-		dup2(nowhere, STDERR_FILENO); /* its nodes say that one was ended */
+		dup2(nowhere, STDERR_FILENO); /* its nodes report that one was killed */
 	execv(run->path, argv);
 	_exit(127);
 }

@@ -18,8 +18,8 @@ struct app {
 	const char *alone_goal, *pair_goal, *region_goal;
 	const char *program;  /* NULL: the name */
 	const char *protocol; /* NULL: the one that is benched */
-	bool two;             /* on 2 nodes alone, or with 2 threads of 1 node: */
-	unsigned threads;     /* of a node; 0: 1 */
+	bool two;             /* only on 2 nodes, or as 1 node of 2 threads: */
+	unsigned threads;     /* threads of a node; 0 means 1 */
 	bool rivals;          /* compared with other protocols, not with threads */
 };
 
@@ -30,16 +30,16 @@ struct app_run {
 	const char *engine; /* NULL: the twin */
 	const char *protocol;
 	bool verify;
-	unsigned seconds; /* it is ended then */
+	unsigned seconds; /* after which it is killed */
 };
 
-/* Where the programs are, to `directory`; false: they are not found. */
+/* Writes the programs' directory to `directory`; false: it is not found. */
 bool apps_find(char *directory, size_t bytes);
 
-/* Runs a program, and times it; false: it failed, which is reported unless `seconds` were over. */
+/* Runs a program and times it; false: it failed, which is reported unless it took all `seconds`. */
 bool app_run_once(const struct app_run *run, double *wall_p, double *region_p);
 
-/* The app's protocol beside each other one that its program may run under: one row. */
+/* Compares the app's protocol with every other one that its program may run under: adds one row. */
 void bench_rivals(struct bench *bench, const struct app *app, const char *directory);
 
 #endif

@@ -17,9 +17,9 @@ struct bench {
 	unsigned samples;       /* of a row */
 	unsigned rounds;
 	bool udp;         /* nodes are reached over udp */
-	bool paper;       /* of tx: a paper's figures, and the same measured here */
+	bool paper;       /* for tx: show a paper's figures beside the same measured here */
 	bool progress;    /* rows are printed as they come */
-	FILE *series;     /* gets each row's samples in their order; NULL: not wanted */
+	FILE *series;     /* gets each row's samples in order; NULL: not wanted */
 	const char *only; /* rows with this in their name, and floors; NULL: all */
 	unsigned cpu[2];
 	double ticks_per_us;
@@ -53,7 +53,7 @@ struct plan_row {
 	const char *goal;
 	const char *variant;
 	const char *transport;
-	bool slow; /* the row is of the slowest operation of a hundred */
+	bool slow; /* the row shows the slowest operation of a hundred */
 };
 
 struct plan {
@@ -64,16 +64,16 @@ struct plan {
 
 #define PLAN_RIGS 24
 
-#define BENCH_PROTOCOL "hlrc" /* whose goals those of rows without a protocol of their own are */
+#define BENCH_PROTOCOL "hlrc" /* the protocol that the goals of rows without a protocol are for */
 
 /*
- * Whether rows of the protocol (NULL: the benched one) are wanted and possible.  `note`: report on
- * stderr that `what` is left out because the protocol is missing.
+ * Whether rows of the protocol (NULL: the benched one) are wanted and possible.  If it is missing
+ * and `note` is set, reports on stderr that `what` is left out.
  */
 bool bench_has(const struct bench *bench, const char *protocol, const char *what, bool note);
 /* Whether a row of the protocol (NULL: the benched one) has its goal. */
 bool bench_has_goal(const struct bench *bench, const char *protocol);
-/* Runs the plan's rigs in turn and adds its rows; `engine` NULL: none is involved. */
+/* Runs the plan's rigs in turn and adds its rows; `engine` NULL: the rows involve none. */
 void plan_run(struct bench *bench, const struct plan *plan, const char *engine);
 
 void bench_machine(struct bench *bench);
@@ -99,14 +99,14 @@ extern const struct rig_scenario bench_udp_floor;
 
 extern const uint32_t bench_sizes[BENCH_SIZES];
 
-/* Channels: exchanges of tuples of those sizes, then a push of the smallest one. */
+/* Channels: exchanges of tuples of bench_sizes, then a push of the smallest one. */
 extern const struct rig_scenario bench_redis, bench_redis_one;
 /* MPI_Allreduce of one int. */
 extern const struct rig_scenario bench_mpi_2, bench_mpi_4, bench_mpi_tcp_2;
 
 /*
- * A server of elements under load, by channel: time per operation, the slowest of a hundred, the
- * server's CPU time per operation; of every ms, what the server takes of its CPU, and what a
+ * A server of elements under load.  Channels: time per operation; the slowest of a hundred; the
+ * server's CPU time per operation; how much of each ms of its CPU the server takes, and how much a
  * program that computes on that CPU loses.
  */
 enum { BENCH_LOAD_EACH, BENCH_LOAD_P99, BENCH_LOAD_CPU, BENCH_LOAD_SHARE, BENCH_LOAD_LOST };
@@ -121,7 +121,7 @@ bool bench_program_there(const char *name);
 struct roami_node;
 struct roami_node *bench_node(void);
 
-/* The messages of rows that call: an extension of every node. */
+/* The message types of rows that make calls: an extension of every node. */
 extern const struct roami_room bench_calls;
 
 static inline uint8_t *scenario_page(const struct rig_run *run, uint32_t page)

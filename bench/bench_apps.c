@@ -15,7 +15,7 @@
 #define REPEATS APP_REPEATS
 #define KINDS   3 /* the twin, and two engines */
 
-/* The protocol has to find the placement: the first process writes all data (-f). */
+/* The first process writes all data (-f), so that the protocol has to find the placement. */
 #define SOR(system)                                                                                \
 	{                                                                                          \
 		.name = "sor", .arguments = {"-n2048", "-i50", "-f"}, .verify = "-t", .pair = 1.3, \
@@ -23,7 +23,7 @@
 		.two = true,                                                                       \
 	}
 
-/* Programs in the layout of the suite. */
+/* Programs with the suite's layout of data. */
 #define SUITE(program, size, more, check, ratio, text)                                             \
 	{                                                                                          \
 		.name = program, .arguments = {size, more}, .verify = check, .alone = 1.03,        \
@@ -31,14 +31,14 @@
 		.pair_goal = "<= " text " x threads",                                              \
 	}
 
-/* Beside it, without a limit: what a layout for pages gains. */
+/* The same program with a layout for pages: a row without a limit. */
 #define PAGED(kernel, size, more, check)                                                           \
 	{                                                                                          \
 		.name = kernel "_pages", .arguments = {size, "--layout=pages", more},              \
 		.verify = check, .program = kernel, .two = true,                                   \
 	}
 
-/* What the hardware alone costs, with a heap and synchronisation of roam's. */
+/* The hardware as protocol, with roam's heap and synchronisation: shows what the hardware costs. */
 #define DIRECT(kernel, size, more, check)                                                          \
 	{                                                                                          \
 		.name = kernel "_direct", .arguments = {size, more}, .verify = check, .pair = 1.1, \
@@ -47,7 +47,7 @@
 		.two = true,                                                                       \
 	}
 
-/* The protocol that finds out how pages are shared, compared with the best of the others. */
+/* adapt, which finds out how pages are shared, compared with the best of the other protocols. */
 #define RIVALS(kernel, size, more, check)                                                          \
 	{                                                                                          \
 		.name = kernel "_adapt", .arguments = {size, more}, .verify = check, .pair = 1.1,  \
@@ -55,7 +55,7 @@
 		.protocol = "adapt", .two = true, .rivals = true,                                  \
 	}
 
-/* One node of two threads takes no fault. */
+/* As one node of two threads, which takes no faults. */
 #define TEAM(kernel, size, more, check)                                                           \
 	{                                                                                          \
 		.name = kernel, .arguments = {size, more}, .verify = check, .pair = 1.05,          \
@@ -148,7 +148,7 @@ static bool app_runs(const struct app *app, unsigned at)
 	return !app->two || procs_list[at] == 2;
 }
 
-/* Where nothing faults one engine stands for all. */
+/* A program without faults needs one engine only. */
 static unsigned app_kinds(const struct bench *bench, const struct app *app)
 {
 	bool faults = app->threads == 0 &&
@@ -251,7 +251,7 @@ static void app_rows(struct bench *bench, const struct app *app, struct app_time
 		app_engine_rows(bench, app, times, kind);
 }
 
-/* One run of every kind; `verify`: checked, not timed. */
+/* Makes one run of every kind; `verify`: checks the result and does not time it. */
 static void app_turn(struct bench *bench, const struct app *app, const char *directory, bool verify,
 		     struct app_times *times)
 {

@@ -127,7 +127,7 @@ static void cold_sample(struct rig_run *run, struct diff_state *state)
 		 floor_memcpy_ticks(state->out, state->changed + page, FLOOR_PAGE, 1), 1);
 }
 
-/* Checks that what is measured below does its work. */
+/* Checks that the measured functions do their work. */
 static void diff_check(struct rig_run *run, struct diff_state *state)
 {
 	const struct roami_diff_ops *ops = state->ops;

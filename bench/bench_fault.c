@@ -11,7 +11,7 @@
 #include "sync/sync_state.h"
 
 #define PAGES    FLOOR_PAGES
-#define COMPUTES 1u /* argument: node 0 does not call roam meanwhile */
+#define COMPUTES 1u /* an argument: node 0 computes without a call of roam */
 
 /* ------------------------------------------------------------------------------------ reads */
 
@@ -22,7 +22,7 @@ static void compute_until(struct rig_run *run, uint32_t value)
 		floor_pause();
 }
 
-/* Node 1 reads pages [first, ...) in random order. */
+/* Node 1 reads all pages from `first` on, in random order. */
 static void fetch_measure(struct rig_run *run, uint32_t first, uint32_t value)
 {
 	rig_count_begin(run, 0);
@@ -50,7 +50,7 @@ void fault_fetch_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
-/* Every round has its own pages, never touched before. */
+/* Gives every round pages of its own that were never touched before. */
 static void first_prepare(struct rig_run *run)
 {
 	scenario_prepare(run);
@@ -71,7 +71,7 @@ static void first_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
-/* Pages `argument` apart, then the pages beside them. */
+/* Reads pages `argument` apart, then the pages beside them. */
 static void stream_pass(struct rig_run *run, uint32_t value)
 {
 	uint32_t stride = run->scenario->argument, run_pages = PAGES / stride;
@@ -131,7 +131,9 @@ static void write_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
-/* Node 0 writes all pages, the homes move there; then each moves to node 1, which writes it. */
+/*
+ * Node 0 writes all pages and becomes their home; then each home moves to node 1, which writes it.
+ */
 static void migration_round(struct rig_run *run)
 {
 	scenario_rewrite(run, 0, PAGES, run->round);
@@ -197,12 +199,12 @@ static void change_sparse(uint8_t *page)
 		*byte = (uint8_t)(*byte + 1);
 }
 
-/* Channels of a release: until the lock is free (two kinds); until the caller goes on. */
+/* Channels of a release: time until the lock is free (two kinds), and until the caller goes on. */
 enum { RELEASE_FREE, RELEASE_FREE_BYTE, RELEASE_BACK };
 
 /*
- * Changes `pages` pages `stride` apart and notes the time until the lock is free and could be
- * granted to another node.  The caller goes on later if few pages were written: it closes them
+ * Changes `pages` pages `stride` apart and notes the time until the lock is free, so that another
+ * node could get it.  If few pages were written the caller goes on later, because it closes them
  * first.
  */
 static void release_measure(struct rig_run *run, unsigned channel, uint32_t first, uint32_t pages,
@@ -223,7 +225,7 @@ static void release_measure(struct rig_run *run, unsigned channel, uint32_t firs
 	rig_count_end(run, channel, 1);
 }
 
-/* Node 0 writes everything, node 1 reads everything: fresh copies. */
+/* Node 0 writes everything, and node 1 reads everything, so that its copies are fresh. */
 static void release_refresh(struct rig_run *run, uint32_t value)
 {
 	scenario_rewrite(run, 0, PAGES, value);
@@ -242,7 +244,7 @@ void fault_release_1_round(struct rig_run *run)
 
 /*
  * Node 0 waits until node 1 has measured.  Over udp it polls like a thread that waits in roam:
- * otherwise it would fall asleep while node 1 takes its faults, whereas floors spin.
+ * otherwise it would fall asleep while node 1 takes its faults, and the floors do not sleep.
  */
 static void release_end(struct rig_run *run, uint32_t pass)
 {
@@ -254,7 +256,7 @@ static void release_end(struct rig_run *run, uint32_t pass)
 	atomic_fetch_add(busy, 1);
 	while (polls && run->node == 0 && atomic_load(&run->shared->flag) != pass)
 		if (roami_msg_poll(bench_node()) == 0)
-			sched_yield(); /* to the service thread, should it be polling */
+			sched_yield(); /* lets the service thread run, if it polls */
 	atomic_fetch_sub(busy, 1);
 	roam_barrier_all();
 }
@@ -303,7 +305,7 @@ void fault_release_sparse_round(struct rig_run *run)
 	release_end(run, run->round);
 }
 
-/* Another thread of node 1 has the CPU of node 0, which sleeps outside roam. */
+/* Another thread of node 1 computes on node 0's CPU; node 0 sleeps outside roam. */
 static void running_round(struct rig_run *run)
 {
 	uint32_t pages = run->scenario->argument;
@@ -330,7 +332,7 @@ static void running_round(struct rig_run *run)
 /* ------------------------------------------------------------------- the transport by itself */
 
 #define RTT_TURNS  16u
-#define RTT_BYTES  56u /* and 8 of its length: 64, as the bare ring */
+#define RTT_BYTES  56u /* with the 8 bytes of its length 64, as in the bare ring */
 #define RTT_MEMORY ((size_t)1 << 20)
 
 extern const struct roam_transport roami_transport_shm;
@@ -417,10 +419,10 @@ const struct rig_scenario fault_floors = {
 };
 
 
-/* Every page its own fault; pages that are written are not kept open. */
+/* Each page takes a fault of its own: pages that are written are not kept open. */
 #define PLAIN "ROAM_PREFETCH=0 ROAM_HOT=0"
 #define COLD  "ROAM_HOT=0"
-/* Set by the bench, see main.c: the transport claims not to reach its peers' memory. */
+/* Set by main.c: the transport claims not to reach its peers' memory. */
 #define MESSAGES "ROAM_HOT=0 BENCH_MESSAGES=1"
 
 SCENARIO(fetch, "read_fetch", PLAIN, fault_fetch_round, 0);
@@ -452,7 +454,9 @@ SC_READ(ivy);
 SC_READ(mirage);
 SC_READ(onecopy);
 
-/* No node reads before: a home that a read has moved would stay where node 0 writes a copy. */
+/*
+ * No node reads first: a home that moved to a reader would stay there while node 0 writes a copy.
+ */
 static const struct rig_scenario jump_migration = {
 	.name = "jump_migration",
 	.protocol = "jump",
@@ -553,7 +557,7 @@ static const struct rig_scenario *const scenarios[] = {
 		"sc_read_fault", rig, 0, {F(FAULT_READ, 1), F(GET, 1)}, 0, "f_fault_r + f_get", \
 			PLAN_LIMIT, 1.5, 0, 0, "<= 1.5 x floor", system, SHM                    \
 	}
-/* Until the releasing thread goes on, and until other threads could. */
+/* Channels: until the releasing thread goes on, and until other threads could get the lock. */
 #define RELEASE_BACK_ROW(title, rig)                                                            \
 	{                                                                                       \
 		title, rig, RELEASE_BACK, {{rig, RELEASE_FREE, 1}}, 0, "until the lock is free", \

@@ -1,8 +1,8 @@
 /*
  * A server of 1,000 elements (node 0) under the load of 64 threads on four other nodes, which move
  * and observe tuples of 64 bytes; meanwhile a program computes on the server's CPU.  The other
- * nodes have the other CPU.  The program loses just what the server takes, if the server runs only
- * when it has something to do.
+ * nodes share the other CPU.  The program loses exactly the time that the server takes, if the
+ * server runs only when it has something to do.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -28,14 +28,14 @@
 
 /* Shared by the nodes, beside roam. */
 struct load_shared {
-	_Atomic uint32_t ready, ended; /* clients, in all rounds */
+	_Atomic uint32_t ready, ended; /* counts of clients, over all rounds */
 	_Atomic uint64_t operations;
 	float ticks[CLIENTS * THREADS * LATENCY]; /* < 0: none */
 };
 
 struct load_state {
 	struct load_shared *shared;
-	struct roam_ps_element *elements[ELEMENTS]; /* of a client's; NULL: not yet entered */
+	struct roam_ps_element *elements[ELEMENTS]; /* a client's elements; NULL: not entered yet */
 };
 
 struct load_thread {
@@ -44,7 +44,7 @@ struct load_thread {
 	uint64_t draw, operations;
 };
 
-/* Times of the program that computes, and of the server, in one span. */
+/* What the program that computes and the server did in one span of time. */
 struct load_span {
 	double work, own_ns; /* the program's work, and its CPU time for that */
 	double server_ns, ns, ticks;
@@ -74,7 +74,7 @@ static void load_prepare(struct rig_run *run)
 	scenario_prepare(run);
 }
 
-/* With all threads: roam's threads exist already. */
+/* Called when all threads exist, roam's included. */
 static void load_begin(struct rig_run *run)
 {
 	DIR *tasks = opendir("/proc/self/task");
@@ -98,7 +98,7 @@ static uint32_t load_flag(const struct rig_run *run)
 	return atomic_load_explicit(&run->shared->flag, memory_order_relaxed);
 }
 
-/* Notes an operation's time in place of the oldest. */
+/* Stores an operation's time in place of the oldest one. */
 static void load_note(struct load_thread *thread, uint64_t start)
 {
 	uint64_t at = thread->operations++ % LATENCY;
@@ -180,7 +180,7 @@ static double clock_ns(clockid_t clock)
 	return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-/* Computes for that long, without a call of roam. */
+/* Computes for a time, without a call of roam. */
 static struct load_span load_compute(unsigned ms)
 {
 	double own = clock_ns(CLOCK_THREAD_CPUTIME_ID), all = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -213,7 +213,7 @@ static int ticks_order(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-/* Over the last samples of all threads. */
+/* The median over the last samples of all threads. */
 static float load_p99(struct load_shared *shared)
 {
 	size_t count = sizeof(shared->ticks) / sizeof(shared->ticks[0]), none = 0;
@@ -225,8 +225,8 @@ static float load_p99(struct load_shared *shared)
 }
 
 /*
- * The part of its CPU that the program loses, computed from its speed when it is alone; CPU time
- * that processes other than the server take is not counted.
+ * The share of its CPU that the program loses, computed from its speed when it runs alone; the CPU
+ * time of other processes than the server is not counted.
  */
 static double load_lost(const struct load_span *load, const struct load_span *alone)
 {

@@ -6,7 +6,7 @@
 
 #define PAIRS 64u
 
-/* The first use of a lock at a node allocates its entry there, which is not measured. */
+/* Uses every lock once: its first use at a node allocates an entry there, which is not measured. */
 static void use_all(void)
 {
 	for (unsigned i = 0; i < SCENARIO_LOCKS; i++) {
@@ -16,7 +16,7 @@ static void use_all(void)
 	roam_barrier_all();
 }
 
-/* The holder was node 0, which waits at a barrier; channel: the lock's home. */
+/* Node 0 held the lock and waits at a barrier; channel: the lock's home. */
 static void remote_round(struct rig_run *run)
 {
 	use_all();
@@ -45,7 +45,7 @@ static void remote_round(struct rig_run *run)
 	}
 }
 
-/* The holder was node 0, which computes. */
+/* Node 0 held the lock and computes. */
 static void busy_round(struct rig_run *run)
 {
 	use_all();
@@ -102,8 +102,8 @@ static void again_round(struct rig_run *run)
 }
 
 /*
- * Hand-over between two nodes of a larger job, whose clocks are longer; the other nodes wait at the
- * barrier.
+ * Hand-over between two nodes of a larger job, whose vector clocks are longer; the other nodes wait
+ * at the barrier.
  */
 static void many_round(struct rig_run *run)
 {
@@ -129,10 +129,10 @@ static void many_round(struct rig_run *run)
 
 /* ---------------------------------------------------------------------- threads of one node */
 
-/* Of what is handed over: a lock of roam's, or a mutex of the node's process. */
+/* The state of a hand-over: of a lock of roam, or of a mutex of the node's process. */
 struct mates {
 	_Atomic uint32_t turn;  /* the waiter is about to ask for it, or has had it */
-	_Atomic uint64_t start; /* when it was let go */
+	_Atomic uint64_t start; /* when the holder released it */
 };
 
 static struct mates mates;
@@ -160,7 +160,10 @@ static void mates_await(uint32_t turn)
 		floor_pause();
 }
 
-/* From the unlock of the first thread, for which the second has waited so long, to its lock. */
+/*
+ * The time from the first thread's unlock, when the second has waited for a given time, to its
+ * lock.
+ */
 static void mates_hand(struct rig_run *run, unsigned channel, const void *lock, uint32_t turn,
 		       uint64_t wait)
 {
@@ -185,13 +188,13 @@ static void mates_hand(struct rig_run *run, unsigned channel, const void *lock, 
 	}
 }
 
-#define MATES_SOON  10000u   /* ticks: it still spins, where it spins at all */
+#define MATES_SOON  10000u   /* ticks in which the waiter still spins, if it spins at all */
 #define MATES_LATE  4000000u /* it sleeps */
 #define MATES_FEWER 16u      /* of those */
 
 /*
- * By channel: a lock whose next thread has just begun to wait, and one whose next thread sleeps;
- * the same of a mutex.  Other nodes, if there are any, wait at the barrier.
+ * Channels: a lock whose next thread has just begun to wait; one whose next thread sleeps; both for
+ * a mutex.  Other nodes, if there are any, wait at the barrier.
  */
 static void mates_round(struct rig_run *run)
 {
@@ -238,7 +241,7 @@ SCENARIO(again, "lock_again", 2, again_round);
 SCENARIO(two, "lock_turns_2", 2, many_round);
 SCENARIO(many, "lock_turns_64", 64, many_round);
 
-/* Of nodes of two threads, so many nodes. */
+/* A row for this number of nodes, each of two threads. */
 #define MATES(identifier, title, count)                 \
 	static const struct rig_scenario identifier = { \
 		.name = title,                          \

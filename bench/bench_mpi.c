@@ -1,6 +1,6 @@
 /*
  * Open MPI for comparison: peer_mpi.c, run by mpirun in the first round and in the last.  The
- * argument: the number of ranks, and MPI_TCP.
+ * scenario's argument is the number of ranks, and MPI_TCP.
  */
 #include <limits.h>
 #include <sched.h>
@@ -36,7 +36,7 @@ static const char *mpi_missing(void)
 	return bench_program_there("mpirun") ? NULL : "mpirun (apt-get install openmpi-bin)";
 }
 
-/* On both CPUs: the rig's process has only one. */
+/* Lets mpirun use both CPUs: the rig's process has only one. */
 __attribute__((noreturn)) static void mpi_exec(const struct rig_run *run)
 {
 	char program[PATH_MAX], ranks[16], cpu[2][16], samples[16], turns[16];

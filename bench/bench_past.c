@@ -1,11 +1,12 @@
 /*
  * roam bench past: the operations of PastSet.  move_*, observe_*: one operation on an element at
- * this node, and at another node, which waits; the papers' mvlat and oblat, of 1 byte, 1 KiB and 31
- * KiB. *_p99: the slowest of a hundred.  pingpong_*: an exchange of tuples by mob between two
- * threads of the elements' node (ll), one there and one of another node (lr), two other nodes (rr).
- * *_vs_redis, *_vs_mpi: compared with another system, whose time is the floor.  allreduce_*: a
- * round of an X-function's sum; reduce_*: of roam_reduce.  pages_vs_server_*: an exchange of tuples
- * in pages, compared with tuples in the operations.  load_*: bench_load.c.
+ * this node, or at another node, which waits: the papers' mvlat and oblat, with tuples of 1 byte, 1
+ * KiB and 31 KiB. *_p99: the slowest of a hundred.  pingpong_*: an exchange of tuples by mob
+ * between two threads of the elements' node (ll), a thread of it and one of another node (lr), or
+ * two other nodes (rr).  *_vs_redis, *_vs_mpi: compared with another system, whose time is the
+ * floor.  allreduce_*: a round of an X-function's sum; reduce_*: of roam_reduce.
+ * pages_vs_server_*: an exchange of tuples in pages, compared with tuples in the operations.
+ * load_*: bench_load.c.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -19,8 +20,8 @@
 #include "roam/roam.h"
 #include "run/wait.h"
 
-#define KEPT 64u        /* tuples, then all are truncated */
-#define WARM (4 * KEPT) /* operations of each size before the first that counts: memory is new */
+#define KEPT 64u        /* tuples of an element before all are truncated */
+#define WARM (4 * KEPT) /* operations of each size before those that count, as memory is new */
 
 const uint32_t bench_sizes[BENCH_SIZES] = {1, 1024, BENCH_TUPLE_MAX};
 
@@ -44,7 +45,7 @@ static void past_must(struct rig_run *run, enum roam_err err)
 		rig_fail(run, "%s", roam_strerror(err));
 }
 
-/* Entered when first asked for: the nodes must be there. */
+/* Enters the elements when they are first needed: before that the nodes do not exist. */
 static struct past_state *past_state(struct rig_run *run, const char *text)
 {
 	static const char *const names[] = {"forth", "back"};
@@ -108,7 +109,7 @@ static void operations_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
-/* Truncates, now and then, what both have observed. */
+/* Truncates, now and then, the tuples that both sides have observed. */
 static void exchange_forget(struct rig_run *run, struct past_state *state)
 {
 	state->exchanged += BENCH_TURNS;
@@ -117,7 +118,7 @@ static void exchange_forget(struct rig_run *run, struct past_state *state)
 			past_must(run, roam_ps_truncate(state->element[i], state->exchanged));
 }
 
-/* One of two sides. */
+/* One side of an exchange. */
 static void exchange_side(struct rig_run *run, struct past_state *state, unsigned side,
 			  unsigned channel, uint32_t size)
 {
@@ -137,7 +138,7 @@ static void exchange_side(struct rig_run *run, struct past_state *state, unsigne
 	}
 }
 
-/* Node 0 and node 1; of three nodes the last two. */
+/* Exchanges between nodes 0 and 1, or between the last two of three nodes. */
 static void exchange_size(struct rig_run *run, struct past_state *state, unsigned channel,
 			  uint32_t size)
 {
@@ -156,7 +157,7 @@ static void exchange_round(struct rig_run *run)
 		exchange_size(run, state, size, bench_sizes[size]);
 }
 
-/* The other side, a thread with its own CPU. */
+/* The second side of an exchange, a thread with a CPU of its own. */
 static void *exchange_thread(void *arg)
 {
 	struct rig_run *run = arg;
@@ -193,7 +194,7 @@ static void sizes_round(struct rig_run *run)
 		exchange_size(run, state, size, page_sizes[size]);
 }
 
-/* Every wait sleeps at once; the smallest ROAM_SPIN_US is longer than an exchange. */
+/* Makes every wait sleep at once: even the smallest ROAM_SPIN_US is longer than an exchange. */
 static void wait_asleep(void)
 {
 	struct roami_real *real = bench_node()->env_state;
@@ -223,7 +224,7 @@ static void operations_spinning_round(struct rig_run *run)
 	operations_round(run);
 }
 
-/* Both nodes on one CPU, with ROAM_PIN=0. */
+/* Puts both nodes on one CPU, with ROAM_PIN=0. */
 static void one_cpu_prepare(struct rig_run *run)
 {
 	cpu_set_t one;
@@ -396,7 +397,7 @@ static const struct rig_scenario *const scenarios[] = {
 			.slow = true                                                       \
 	}
 
-/* The two fixed ways of waiting, compared with the usual one, which switches between them. */
+/* The two fixed ways to wait, compared with the usual way, which switches between them. */
 #define WAITS(title, channel)                                                              \
 	{title, MOVE_ASLEEP, channel, {{MOVE_REMOTE, channel, 1}}, 0, "waiting as usual",  \
 	 .goal = "reported", .variant = "asleep", .transport = "shm"},                     \
@@ -406,7 +407,7 @@ static const struct rig_scenario *const scenarios[] = {
 			.transport = "shm"                                                 \
 	}
 
-/* Compared with another system, whose channel is given; `most`: 0: reported. */
+/* A row compared with another system, whose channel is given; `most` 0: only reported. */
 #define PEER(title, mine, channel, peer, theirs, what, most, aim, kind)           \
 	{                                                                         \
 		title, mine, channel, {{peer, theirs, 1}}, 0, what,               \
@@ -508,7 +509,7 @@ static bool crossover_rows(struct report *report, const struct report_row **foun
 	return found == PAGE_SIZES;
 }
 
-/* The size from which pages are faster; the ratio between two sizes is interpolated. */
+/* The size from which pages are faster; the ratio is interpolated between measured sizes. */
 static void crossover_add(struct bench *bench)
 {
 	const struct report_row *sizes[PAGE_SIZES], *at;

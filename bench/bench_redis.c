@@ -44,7 +44,7 @@ static void redis_do(struct rig_run *run, const char *verb, const char *list, co
 	freeReplyObject(reply);
 }
 
-/* Dies with the rig's first process, and with its group. */
+/* The server dies with the rig's first process, and with its process group. */
 __attribute__((noreturn)) static void redis_exec(const struct rig_run *run,
 						 const struct redis_state *state)
 {
@@ -60,7 +60,7 @@ __attribute__((noreturn)) static void redis_exec(const struct rig_run *run,
 	_exit(127);
 }
 
-/* The argument: the CPU that the server has. */
+/* The scenario's argument is the server's CPU. */
 static void redis_prepare(struct rig_run *run)
 {
 	struct redis_state *state = run->state = calloc(1, sizeof(*state));
@@ -93,7 +93,7 @@ static void redis_begin(struct rig_run *run)
 	redis_do(run, "PING", "pong", NULL, 0);
 }
 
-/* Both are connected: removes the files. */
+/* Removes the server's files; both clients are connected. */
 static void redis_hide(const struct redis_state *state)
 {
 	unlink(state->socket);

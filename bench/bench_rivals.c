@@ -1,7 +1,7 @@
 /*
  * roam bench apps: a program under adapt, compared with the best of the other protocols under which
- * it is right.  All on 2 nodes and one engine, in turn; which of the others take part is found out
- * by the first run of each, which is verified: those that end within a few times adapt's time.
+ * it is right.  All run on 2 nodes and one engine, in turn.  The first run of each protocol is
+ * verified and decides whether it takes part: only if it ends within a few times adapt's time.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 #include "base/node.h"
 
 #define RIVALS_MAX 16u
-#define SLOWER     2.0 /* times the first one's time, and */
-#define SECONDS    1.0 /* more: a rival is left out */
+#define SLOWER     2.0 /* a rival is left out if it takes so many times the first one's */
+#define SECONDS    1.0 /* time, and this much more */
 
-/* The first one is the app's own protocol. */
+/* The first entry is the app's own protocol. */
 struct rival {
 	const char *protocol;
 	float wall[APP_REPEATS];
@@ -38,7 +38,9 @@ static bool rival_run(struct bench *bench, const struct app *app, const char *pa
 	return app_run_once(&run, wall_p, &region);
 }
 
-/* Fills the list with those that take part; 0: the first one fails. */
+/*
+ * Fills the list with the protocols that take part; returns their number, 0: the first one fails.
+ */
 static unsigned rivals_choose(struct bench *bench, const struct app *app, const char *path,
 			      struct rival *list)
 {

@@ -1,6 +1,6 @@
 /*
  * Transfers over udp, compared with the same bytes over a bare socket; both sides spin.  rtt_*: a
- * message and its answer through the layers below roam's messages; call_64, page_4k: a call of a
+ * message and its answer through the layers below roam's messages; call_64, page_4k: a call to a
  * node, and the fetch of a page without its fault; *_seal, *_encrypt: sealed; stream: pages one
  * after the other.
  */
@@ -19,10 +19,10 @@
 #define TURNS 16u
 #define SMALL 64u
 #define PAGE  (4096u + 64u)
-#define DIFFS 2560u /* 64 diffs of a word */
+#define DIFFS 2560u /* 64 diffs, each of one word */
 #define CARD  ((size_t)4096)
 #define PAGES 512u /* of a stream */
-#define BODY  (SMALL - 16u) /* 16 are the header of a message */
+#define BODY  (SMALL - 16u) /* the header of a message takes 16 of them */
 
 extern const struct roam_transport roami_transport_udp;
 
@@ -187,8 +187,8 @@ static void layers_round(struct rig_run *run)
 }
 
 /*
- * Sends pages from node 0 to node 1, which asks for them, until the last has arrived; from then on
- * node 0 need not resend any.
+ * Sends pages from node 0 to node 1, which asks for them, until the last has arrived; after that
+ * node 0 need not resend any page.
  */
 static void stream_round(struct rig_run *run)
 {

@@ -1,6 +1,7 @@
 /*
  * roam bench tx: transactions.  Rows tx_test_ta_N are of the Test-TA of Wende and others (2002) on
- * N nodes; --paper runs it as they did, one node after the other, and prints their figures beside.
+ * N nodes; --paper runs it as the paper does, one node after the other, and prints the paper's
+ * figures beside.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +19,11 @@
 #include "sync/tx.h"
 
 #define PROTOCOL  "plurix"
-#define PLAIN     "ROAM_PREFETCH=0" /* pages come one by one, in transactions in any case */
+#define PLAIN     "ROAM_PREFETCH=0" /* pages come one by one, as in transactions they always do */
 #define PAGES     64u
 #define BYTES     (PAGES * FLOOR_PAGE)
-#define FEWER     16u  /* of samples that take long */
-#define THERE     200u /* pauses, until the other node waits at the barrier */
+#define FEWER     16u  /* samples of rows that take long */
+#define THERE     200u /* pauses until the other node surely waits at the barrier */
 #define TA_ARRAY  10000u
 #define TA_SPAN   501u
 #define TA_NS     10000000
@@ -30,7 +31,7 @@
 #define MAP_KEYS  1024u
 #define MAP_PAGES 16u /* of one node's keys */
 
-/* What a transaction works on; `value` is new in each. */
+/* What a transaction works on; each has a new `value`. */
 struct tx_work {
 	const struct rig_run *run;
 	uint32_t page, pages;
@@ -68,7 +69,7 @@ static void await(const struct rig_run *run, uint32_t serial)
 		floor_pause();
 }
 
-/* Channels: one page, all pages, the loads of those outside of a transaction. */
+/* Channels: one page; all pages; loads of all pages outside of a transaction. */
 static void read_round(struct rig_run *run)
 {
 	struct tx_work work = {.run = run};
@@ -87,7 +88,7 @@ static void read_round(struct rig_run *run)
 	roam_barrier_all();
 }
 
-/* Channels: the writer has the only copy, and the token; another node has a copy. */
+/* Channels: the writer has the only copy, and the token; another node has a copy, too. */
 static void write_round(struct rig_run *run)
 {
 	struct tx_work work = {.run = run, .value = (uint64_t)run->round << 32};
@@ -126,7 +127,7 @@ static void write_round(struct rig_run *run)
 	}
 }
 
-/* The token was at the other node, which waits at a barrier. */
+/* The other node, which waits at a barrier, has had the token. */
 static void token_round(struct rig_run *run)
 {
 	struct roami_node *node = bench_node();
@@ -163,7 +164,7 @@ static void fetches(void *arg)
 	}
 }
 
-/* In a transaction; under another protocol outside of one. */
+/* Runs the work in a transaction, or, under a protocol without transactions, outside of one. */
 static void fetch_round(struct rig_run *run)
 {
 	struct tx_work work = {.run = run};
@@ -179,7 +180,7 @@ static void fetch_round(struct rig_run *run)
 	}
 }
 
-/* Each node commits updates of a page of its own; node 0 alone, or all of them side by side. */
+/* Each node commits updates of a page of its own: node 0 alone, or all nodes side by side. */
 static void disjoint_round(struct rig_run *run)
 {
 	struct tx_work work = {.run = run, .page = run->node, .value = (uint64_t)run->round << 32};
@@ -203,7 +204,7 @@ static void disjoint_round(struct rig_run *run)
 
 /* ------------------------------------------------------------------------------------------ map */
 
-/* A closed hash table, a part of it for the keys of each node, and one for those of all. */
+/* A closed hash table: a part of it for each node's own keys, and one for the keys of all nodes. */
 struct map_op {
 	uint8_t *part;
 	uint64_t key, value;
@@ -323,7 +324,7 @@ static const struct rig_scenario floors = {
 	.round = rig_floor_round,
 };
 
-/* `more`: the scenario's own argument. */
+/* `more` is the scenario's own argument. */
 #define SCENARIO(identifier, title, system, count, starting, function, more) \
 	static const struct rig_scenario identifier = {                      \
 		.name = title,                                               \
@@ -537,7 +538,7 @@ static size_t paper_read(int from, char *text, size_t bytes)
 	return used;
 }
 
-/* Runs the program; its output goes to `text`, or to the standard output if that is NULL. */
+/* Runs the program; its output goes to `text`, or, if that is NULL, to the standard output. */
 static bool paper_run(const char *program, char *text)
 {
 	int ends[2] = {-1, -1}, status;
@@ -558,7 +559,7 @@ static bool paper_run(const char *program, char *text)
 	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0 && used > 0;
 }
 
-/* The Test-TA, as the paper runs it. */
+/* Runs the Test-TA as the paper does. */
 static void bench_paper(struct bench *bench)
 {
 	static char text[PAPER_MAX];

@@ -3,7 +3,8 @@
  * floor_*.c include this header and the system's, nothing else, so that nothing slow of roam can
  * flatter a ratio.
  *
- * Processes ("sides") that share a floor_pair call each kind together; side 1 measures, or says so.
+ * All processes ("sides") of a floor_pair call each kind together; side 1 measures, unless the kind
+ * says otherwise.
  */
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
@@ -15,7 +16,7 @@
 
 #define FLOOR_PAGES 4096u
 #define FLOOR_PAGE  4096u
-#define FLOOR_BATCH 64u  /* pages of a batch, where one is meant */
+#define FLOOR_BATCH 64u  /* pages of a batch, for kinds that use one */
 #define FLOOR_RING  256u /* cells of a ring */
 
 /* Where samples go: time stamp counter ticks of one operation. */
@@ -57,8 +58,8 @@ struct floor_pair {
 	enum floor_engine engine;
 	struct floor_shared *shared;
 	int fd[2];
-	uint8_t *mem[2]; /* memory of each side, FLOOR_PAGES, mapped by both */
-	uint8_t *app;    /* the restricted view of the own memory */
+	uint8_t *mem[2]; /* memory of each side, FLOOR_PAGES, mapped by both sides */
+	uint8_t *app;    /* this side's memory, with restricted access */
 	uint8_t *twins;  /* FLOOR_PAGES of private memory */
 	int uffd;
 	uint64_t sent[2]; /* messages of the ring */
@@ -66,9 +67,9 @@ struct floor_pair {
 	uint32_t order[FLOOR_PAGES];
 };
 
-/* Before fork; false with errno. */
+/* Called before the fork; false with errno. */
 bool floor_pair_open(struct floor_pair *pair, enum floor_engine engine);
-/* In each process; false with errno. */
+/* Called in each process; false with errno. */
 bool floor_pair_enter(struct floor_pair *pair, unsigned side, unsigned sides);
 /* Waits until all sides are here. */
 void floor_meet(struct floor_pair *pair);
@@ -80,7 +81,7 @@ struct floor_spinner *floor_spinner_start(unsigned cpu);
 /* Returns when the thread has its CPU. */
 void floor_spinner_await(struct floor_spinner *spinner);
 void floor_spinner_stop(struct floor_spinner *spinner);
-/* The floor_fault.c half of opening a pair. */
+/* Opens the part of a pair that belongs to floor_fault.c. */
 bool floor_fault_open(struct floor_pair *pair);
 long floor_futex(_Atomic uint32_t *word, int op, uint32_t value);
 bool floor_pin(unsigned cpu);
@@ -178,9 +179,9 @@ int floor_udp_open(uint32_t *port_p);
 
 /*
  * Sends `pages` times 4 KiB with a header of 64 bytes from side 0 to side 1, which asks for them,
- * by sendmmsg and recvmmsg in batches; at most FLOOR_UDP_AHEAD are on their way.  A socket of the
- * usual size has room for 25, less up to a quarter that was read and that the kernel has not yet
- * given back.  false: cannot send, or one was lost.
+ * by sendmmsg and recvmmsg in batches; at most FLOOR_UDP_AHEAD are on their way.  A socket buffer
+ * of the usual size has room for 25 datagrams, less up to a quarter that was read but that the
+ * kernel has not given back yet.  false: cannot send, or one was lost.
  */
 #define FLOOR_UDP_AHEAD 16u
 bool floor_udp_stream(int fd, uint32_t port, unsigned side, unsigned pages);

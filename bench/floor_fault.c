@@ -11,7 +11,7 @@
 
 #include "floor.h"
 
-/* Linux 6.4; older headers lack the name. */
+/* since Linux 6.4; older headers lack the name */
 #ifndef UFFDIO_CONTINUE_MODE_WP
 #define UFFDIO_CONTINUE_MODE_WP ((__u64)1 << 1)
 #endif
@@ -81,7 +81,7 @@ static void access_protect(const struct floor_pair *pair, uint8_t *at, size_t by
 static void fault_signal(int number, siginfo_t *info, void *context)
 {
 	uintptr_t at = (uintptr_t)info->si_addr & ~(uintptr_t)(FLOOR_PAGE - 1);
-	uint8_t *page = (uint8_t *)at; /* of this side's view: checked next */
+	uint8_t *page = (uint8_t *)at; /* an address in this side's view, as is checked next */
 
 	(void)context;
 	if (fault_pair == NULL || page < fault_pair->app || page >= fault_pair->app + BYTES) {
@@ -124,7 +124,7 @@ bool floor_fault_open(struct floor_pair *pair)
 	pair->app = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, pair->fd[pair->side], 0);
 	if (pair->app == MAP_FAILED)
 		return false;
-	memset(pair->app, 1, BYTES); /* into the page table: mprotect keeps it there */
+	memset(pair->app, 1, BYTES); /* fills the page table, which mprotect keeps */
 	if (pair->engine == FLOOR_UFFD && !uffd_open(pair))
 		return false;
 	fault_pair = pair;
@@ -175,7 +175,7 @@ void floor_fault_write(struct floor_pair *pair, struct floor_out *out)
 	fault_writes = false;
 }
 
-/* With a spinner: while the spinner has its CPU. */
+/* Measures with a spinner, while that has its CPU. */
 static void protect_pages(struct floor_pair *pair, struct floor_out *out, unsigned pages,
 			  unsigned samples, struct floor_spinner *spinner)
 {
@@ -208,7 +208,7 @@ void floor_protect_64(struct floor_pair *pair, struct floor_out *out)
 		protect_pages(pair, out, FLOOR_BATCH, (pair->samples + 7) / 8, NULL);
 }
 
-/* Side 0 sleeps at the next meeting meanwhile; side 1's other thread has its CPU. */
+/* Side 0 sleeps at the next meeting meanwhile; another thread of side 1 has side 0's CPU. */
 static void protect_running(struct floor_pair *pair, struct floor_out *out, unsigned pages)
 {
 	struct floor_spinner *spinner;

@@ -11,7 +11,7 @@
 
 #include "floor.h"
 
-/* Linux 5.14; older headers lack the name. */
+/* since Linux 5.14; older headers lack the name */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -70,7 +70,7 @@ bool floor_pair_enter(struct floor_pair *pair, unsigned side, unsigned sides)
 	if (side >= 2)
 		return true;
 	memset(pair->mem[side], (int)side + 1, bytes);
-	/* Both mappings are in this process's page tables: copies take no faults. */
+	/* Puts both mappings into this process's page tables, so that copies take no faults. */
 	for (unsigned i = 0; i < 2; i++)
 		if (madvise(pair->mem[i], bytes, MADV_POPULATE_WRITE) != 0)
 			return false;

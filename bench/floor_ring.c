@@ -10,7 +10,7 @@
 
 #define TURNS 16u /* round trips or barriers of one sample */
 
-/* Per page: a map of lines, a mask of bytes, the changed word. */
+/* For each page: a map of lines, a mask of bytes, the changed word. */
 #define BATCH_BYTES (FLOOR_BATCH * (8 + 8 + 8))
 
 /* ------------------------------------------------------------------------------------- ring */
@@ -106,7 +106,7 @@ static void wake_measure(struct floor_pair *pair, struct floor_out *out)
 		uint32_t next = atomic_load(&shared->bell) + 1;
 		uint64_t start;
 
-		/* Long enough for the thread to be asleep again. */
+		/* Long enough for the thread to have fallen asleep again. */
 		for (start = floor_end(); floor_end() - start < 200000;)
 			floor_pause();
 		start = floor_begin();
@@ -121,7 +121,7 @@ static void wake_measure(struct floor_pair *pair, struct floor_out *out)
 	floor_futex(&shared->bell, FUTEX_WAKE, 1);
 }
 
-/* Side 0 has a sleeping thread, and a main thread that computes, or sleeps, too. */
+/* Side 0 has a thread that sleeps, and a main thread that computes or sleeps. */
 static void wake_run(struct floor_pair *pair, struct floor_out *out, bool busy)
 {
 	struct floor_shared *shared = pair->shared;

@@ -33,7 +33,7 @@ def compiled(build, place):
 
 
 def ways(build, primes, env):
-    """Each example's ways: how it is started, and with what environment."""
+    """The ways to run each example: its command and environment."""
     run = os.path.join(build, 'tools', 'roam')
     yield 'primes.cpp, 2000000', {way: ([primes, str(nodes), '2000000'], {**env, **how})
                                   for way, (nodes, how) in WAYS.items()}

@@ -20,13 +20,13 @@ import sys
 import tempfile
 import time
 
-# The sizes of `roam bench apps`, and the most times as long as on one host.
+# The sizes of `roam bench apps`, and the limit: how many times as long as on one host.
 KERNELS = {'lu -n3072 -b16': 1.5, 'ocean -n2050': 1.5, 'ocean-nc -n2050': 1.5, 'water-nsquared -n10648': 1.5,
            'water-spatial -n97336': 1.5, 'fft -m24': 3, 'fft -m20': None, 'lu-nc -n3072 -b16': 3, 'radix -n32M': 3,
            'raytrace -n512': 3, 'volrend -n256 -z768': 3, 'cholesky -n40': 3, 'barnes -n131072': 3,
            'fmm -n262144': 3, 'radiosity -f0.01': 3}
-# With --threads, and the most that nodes of two threads may move, and how long they may take, as parts of
-# what nodes do.  First programs of barriers, then of locks.
+# For --threads: the most that nodes of two threads may move, and the longest that they may take, as
+# shares of what nodes of one thread do.  First programs of barriers, then of locks.
 SHAPED = {'jump-sor -n1024 -i20': (.6, 1.05), 'ocean -n514': (.6, 1.05), 'fft -m20': (None, 1.05),
           'lu -n1024 -b16': (None, 1.05), 'radix -n1048576': (None, 1.05),
           'barnes -n4096': (None, None), 'cholesky -n16': (None, None), 'radiosity -f0.1': (None, None),
@@ -40,7 +40,7 @@ def ip(*words):
 
 @contextlib.contextmanager
 def hosts(mtu):
-    """The launcher's namespace, and two more, joined by a bridge in it."""
+    """The launcher's namespace, with a bridge, and two more, which the bridge joins."""
     home, *others = names = [f'roam-bench-{os.getpid()}-{letter}' for letter in '0ab']
     made = []
     try:
@@ -82,7 +82,7 @@ def compared(kernel, args, names):
 
 
 def moved(shape, command, args, names):
-    """A run's bytes moved, datagrams sent, ms, changes of access and their ms."""
+    """Bytes that a run moved, datagrams sent, ms, changes of access and their ms."""
     with tempfile.TemporaryDirectory() as work:
         stats = os.path.join(work, 'stats.json')
         ms = took(['ip', 'netns', 'exec', names[0], os.path.join(args.build, 'tools', 'roam'), 'run', *shape, *command],

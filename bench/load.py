@@ -17,7 +17,8 @@ import statistics
 import subprocess
 
 LIMIT = 1.25
-# Name: microseconds with the lock and without, and rounds of a node for about a second of two nodes.
+# By name: microseconds with the lock and without it, and rounds in which two nodes take about a
+# second.
 KINDS = {'long sections': (20, 20, 20000), 'short sections': (1, 1, 200000),
          'long rests': (2, 100, 8000), 'nothing else': (0, 0, 500000)}
 
@@ -30,7 +31,8 @@ def run(program, *words):
 
 
 def run_mutex(program, load, words, cpu_ms):
-    """How much longer a mutex takes with the load; `cpu_ms`: what all sections took here."""
+    """How many times as long a mutex takes with the load; `cpu_ms`: processor time of all sections
+    here."""
     nodes, threads, rounds, inside, outside = words
     inside = max(inside, round(cpu_ms * 1000 / (nodes * threads * rounds)) - outside)
     words = (nodes, threads, rounds, inside, outside)

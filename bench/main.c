@@ -31,8 +31,8 @@ enum roam_err __wrap_roami_node_open(struct roami_node **node_p,
 static struct roami_node *last_node;
 
 /*
- * The linker calls this function when a node is opened (--wrap).  Rows that call the core need it:
- * the library does not export its node, and these rows' messages are one more extension.
+ * The linker calls this function when a node is opened (--wrap).  Rows that call the core need
+ * this: the library does not export its node, and their messages are one more extension.
  * release_1_msg needs it, too: its diffs go by message although memory is shared.
  */
 enum roam_err __wrap_roami_node_open(struct roami_node **node_p,
@@ -217,7 +217,7 @@ static bool bench_samples(struct bench *bench, const char *text)
 	return true;
 }
 
-/* The transport of `fault`; `rtt` and `stream` use udp, the others shm. */
+/* The transport of `fault`; `rtt` and `stream` use udp, all others shm. */
 static bool bench_transport(struct bench *bench, const char *text)
 {
 	const struct roam_transport *found = roami_transport_find(text);

@@ -1,6 +1,6 @@
 /*
  * MPI_Allreduce of one int, for roam bench past, which starts it by mpirun: CPU0 CPU1 SAMPLES
- * TURNS.  The first rank prints the ticks of each sample, which is so many operations.
+ * TURNS.  The first rank prints the ticks of each sample, which is TURNS operations.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@ struct plan_state {
 	const char *engine;
 	unsigned count;
 	struct rig rigs[PLAN_RIGS];
-	bool wanted[PLAN_RIGS]; /* else the rig is not open */
+	bool wanted[PLAN_RIGS]; /* if not, the rig is not open */
 	bool sorted[PLAN_RIGS][RIG_CHANNELS];
 	struct report_median medians[PLAN_RIGS][RIG_CHANNELS];
 };
@@ -38,7 +38,7 @@ static struct report_median plan_median(struct plan_state *state, unsigned rig, 
 	return state->medians[rig][channel];
 }
 
-/* < 0: a part of the floor is missing, or there is no floor. */
+/* Negative: a part of the floor is missing, or the row has no floor. */
 static double plan_floor(struct plan_state *state, const struct plan_row *spec)
 {
 	double sum = 0;
@@ -117,7 +117,7 @@ static void plan_add(struct plan_state *state, const struct plan_row *spec)
 	plan_judge(row, spec, counts);
 }
 
-/* Before the samples are sorted: a line of JSON, `[name, variant, [us, ...]]`. */
+/* Writes the samples before they are sorted, as a line of JSON: `[name, variant, [us, ...]]`. */
 static void plan_series(const struct plan_state *state, const struct plan_row *row)
 {
 	const struct rig *rig = &state->rigs[row->rig];
@@ -134,7 +134,7 @@ static void plan_series(const struct plan_state *state, const struct plan_row *r
 	fprintf(bench->series, "]]\n");
 }
 
-/* Whether a row is measured on the rig, or compared with it. */
+/* Whether a row is measured on the rig, or has a part of its floor measured there. */
 static bool plan_uses(const struct plan_row *row, unsigned rig)
 {
 	bool uses = row->rig == rig;
@@ -155,7 +155,7 @@ static bool plan_asked_for(const struct bench *bench, const struct plan *plan, u
 	return false;
 }
 
-/* Rigs with their own floors always run: other rows are compared with them. */
+/* Rigs with floors always run, because other rows are compared with them. */
 static bool plan_wants(const struct bench *bench, const struct plan *plan, unsigned rig, bool note)
 {
 	const struct rig_scenario *scenario = plan->scenarios[rig];
@@ -171,7 +171,7 @@ static bool plan_wants(const struct bench *bench, const struct plan *plan, unsig
 	return missing == NULL && bench_has(bench, scenario->protocol, scenario->name, note);
 }
 
-/* Whether all that the row needs was measured. */
+/* Whether everything that the row needs was measured. */
 static bool plan_can_add(const struct plan_state *state, const struct plan_row *row)
 {
 	for (unsigned i = 0; i < state->count; i++)
@@ -242,13 +242,13 @@ bool bench_program_there(const char *name)
 static char lock_names[CANDIDATES * 8];
 static const void *locks[SCENARIO_LOCKS];
 
-/* A lock's address chooses its home node: of many locks, some have each node. */
+/* A lock's address chooses its home node: among many locks there are some for each node. */
 static void locks_choose(void)
 {
 	static struct roami_node pair = {.nodes = 2};
 	unsigned found[2] = {0, 0};
 
-	/* Chosen before the fork, so that all processes have the same names. */
+	/* Chosen before the fork, so that the names are the same in all processes. */
 	for (unsigned i = 0; i < CANDIDATES; i++) {
 		const void *name = &lock_names[i * 8];
 		unsigned home = roami_sync_home(&pair, (uint64_t)(uintptr_t)name);

@@ -10,17 +10,17 @@
 
 enum report_met { REPORT_ONLY, REPORT_MET, REPORT_MISSED };
 
-/* A time is < 0 where there is none. */
+/* A time is negative where there is none. */
 struct report_row {
 	const char *name;
-	const char *protocol; /* NULL: none, of all four */
+	const char *protocol; /* NULL: the row has none of the next four */
 	const char *transport;
 	const char *engine;
 	const char *variant;
 	double us, p10, p90;
 	uint32_t n;
 	double floor_us;
-	const char *floor; /* what it is made of */
+	const char *floor; /* what the floor is made of */
 	double limit_us;
 	const char *goal;
 	enum report_met met;

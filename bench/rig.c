@@ -20,7 +20,7 @@
 
 #define ROUND_SECONDS 60u
 
-/* roam_create_all passes no argument: the rig of this process. */
+/* The rig of this process, because roam_create_all passes no argument. */
 static struct rig_run *rig_self;
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, long timeout_ns)
@@ -111,7 +111,7 @@ static void rig_serve(struct rig_run *run)
 	}
 }
 
-/* Also as one of several threads of a node (ROAM_THREADS). */
+/* Also called by one of several threads of a node (ROAM_THREADS). */
 static void rig_node(void)
 {
 	struct rig_run run = *rig_self;
@@ -294,7 +294,7 @@ void rig_close(struct rig *rig)
 		}
 		usleep(2000);
 	}
-	/* Its other processes end by themselves, some a little later. */
+	/* The rig's other processes end by themselves, some a little later. */
 	while (rig->group > 0 && kill(-rig->group, 0) == 0 && seconds_now() <= end)
 		usleep(1000);
 	munmap(rig->run.shared, rig->shared_bytes);

@@ -1,7 +1,7 @@
 /*
  * A rig: the processes that measure one scenario; they sleep until the bench calls a round.
- * Scenarios of roam and floors are separate rigs, so that the bench can call them in turn and
- * changes of the machine's speed affect both.
+ * Scenarios of roam and floors are separate rigs, so that the bench can call them in turn, and
+ * changes of the machine's speed affect both alike.
  */
 #ifndef BENCH_RIG_H
 #define BENCH_RIG_H
@@ -53,8 +53,8 @@ struct rig_run {
 	unsigned node;
 	unsigned nodes;
 	unsigned round;   /* 1, 2, ... */
-	unsigned rounds;  /* how many there will be */
-	unsigned samples; /* wanted of a round, at most RIG_ROUND */
+	unsigned rounds;  /* how many rounds there will be */
+	unsigned samples; /* samples wanted of a round, at most RIG_ROUND */
 	unsigned cpu[2];
 	enum floor_engine engine;
 	uint8_t *memory; /* the scenario's shared memory */
@@ -67,23 +67,23 @@ struct rig_run {
 struct rig_scenario {
 	const char *name;
 	unsigned nodes;
-	bool roam;                            /* nodes of roam; else plain processes */
+	bool roam;                            /* processes are nodes of roam; else plain */
 	const char *env;                      /* "NAME=VALUE NAME=VALUE" */
-	const char *protocol;                 /* NULL: the one that is benched */
+	const char *protocol;                 /* NULL: the benched one */
 	size_t bytes;                         /* of shared memory */
 	unsigned argument;                    /* the scenario's own */
 	const uint8_t *floors;                /* kinds, ended by FLOOR_KINDS_COUNT */
-	/* What the scenario needs and is missing here; NULL: nothing.  The slot may be NULL. */
+	/* What the scenario needs that is missing here; NULL: nothing is.  The slot may be NULL. */
 	const char *(*missing)(void);
 	void (*prepare)(struct rig_run *run); /* before the fork; may be NULL */
-	void (*begin)(struct rig_run *run);   /* in each; may be NULL */
+	void (*begin)(struct rig_run *run);   /* in each process; may be NULL */
 	void (*round)(struct rig_run *run);   /* in each */
 };
 
 struct rig {
 	struct rig_run run;
-	pid_t pid;   /* of its first process; 0: it ended */
-	pid_t group; /* of all of them */
+	pid_t pid;   /* of the first process; 0: it has ended */
+	pid_t group; /* of all processes */
 	size_t shared_bytes;
 	bool failed;
 };
@@ -100,7 +100,7 @@ struct rig_params {
 /* Starts the processes and waits until they are ready.  false: reported on stderr. */
 bool rig_open(struct rig *rig, const struct rig_scenario *scenario,
 	      const struct rig_params *params);
-/* One round; false if it failed, now or before. */
+/* Runs one round; false if it failed, or an earlier one did. */
 bool rig_round(struct rig *rig);
 void rig_close(struct rig *rig);
 
@@ -114,14 +114,14 @@ static inline void rig_note(struct rig_run *run, unsigned channel, uint64_t tick
 {
 	floor_note(&run->shared->channel[channel].out, ticks, operations);
 }
-/* The operations to which roam's counts between the two calls belong. */
+/* The operations between the two calls, to which roam's counts belong. */
 void rig_count_begin(struct rig_run *run, unsigned channel);
 void rig_count_end(struct rig_run *run, unsigned channel, double operations);
 /* Waits asleep, outside roam, until the flag has the value. */
 void rig_flag_await(struct rig_run *run, uint32_t value);
 void rig_flag_set(struct rig_run *run, uint32_t value);
 
-/* The scenario functions of floors. */
+/* The functions of scenarios that are floors. */
 void rig_floor_prepare(struct rig_run *run);
 void rig_floor_begin(struct rig_run *run);
 void rig_floor_round(struct rig_run *run);

@@ -29,19 +29,19 @@ ROWS = {
               "release_64", "release_64_scattered", "release_hot", "protect_running_thread_1",
               "protect_running_thread_64", "release_sparse", "sc_read_fault"},
 }
-# Rows against peers, and the peer that may be missing; a note says so.
+# Rows against peers, and the peer that may be missing; then a note says so.
 PEERS = {"redis": {"pingpong_vs_redis_1", "pingpong_vs_redis_1k", "pingpong_vs_redis_31k",
                    "move_vs_redis_1"},
          "mpi_2": {"allreduce_2_vs_mpi", "reduce_2_vs_mpi"}, "mpi_4": {"allreduce_4_vs_mpi"},
          "mpi_tcp_2": {"allreduce_2_udp_vs_mpi_tcp"}}
-# Rows of protocols that a build may lack; a note says so.
+# Rows of protocols that a build may lack; then a note says so.
 OPTIONAL = {"jump_migration"}
-# The protocol that all rows are of unless another is told, and one that sends messages for a page.
+# The protocol of all rows that name none, and one that sends messages for a page.
 DEFAULT, MESSAGES = sys.argv[2:4]
 
 
 def run(program, name, *options):
-    """The rows, and what was said on standard error."""
+    """The rows, and the text on standard error."""
     command = [program, name, "--json", "-n", "100", "--engine", "sigsegv", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True,
                           timeout=120, env={**os.environ, "ROAM_PROTOCOL": MESSAGES})
@@ -87,7 +87,7 @@ def check_series(program):
 
 
 def check_protocols(program):
-    """Of the same rows under two protocols: one reads another node's memory, one sends messages."""
+    """The same rows under two protocols: one reads another node's memory, one sends messages."""
     asked = ["--protocol", MESSAGES]
     for protocol, options in ((DEFAULT, []), (MESSAGES, asked)):
         result, _ = run(program, "fault", "--only", "fetch", *options)
@@ -107,7 +107,7 @@ def check_protocols(program):
 
 
 def check_hosts(program):
-    """The kernels between hosts; that needs root, the command ip and the programs."""
+    """Runs the kernels between hosts; needs root, the command ip and the programs."""
     build = os.path.dirname(os.path.dirname(os.path.abspath(program)))
     if os.geteuid() != 0 or shutil.which("ip") is None or \
             not os.path.exists(os.path.join(build, "apps", "fft")):

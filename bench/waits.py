@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Plots the time of each of 1,000 moves, as figures 4 and 5 of the PastSet paper do, for each way in which
-roam waits: asleep, as usual (it spins, then sleeps), spinning; and for moves to a local element.
+"""Plots the time of each of 1,000 moves, as figures 4 and 5 of the PastSet paper do, for each way
+in which roam waits: asleep, as usual (spinning, then asleep), spinning; and for moves to a local
+element.
 
     roam bench past --only move_ --series moves.json
     python3 waits.py moves.json moves.png

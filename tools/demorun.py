@@ -23,14 +23,15 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, 'build')
 TIMEOUT_S = 60
 
-# Program: arguments at the real size, at the small one, and what makes it verify its result.
+# Program: its arguments at the real size and at the small one, and the option that makes it verify
+# its result.
 PROGRAMS = {
     'fft': (['-m20'], ['-m12'], '-t'),
     'lu': (['-n2048', '-b16'], ['-n256', '-b16'], '-t'),
     'ocean': (['-n1026'], ['-n66'], '-c'),
     'radix': (['-n8388608'], ['-n65536'], '-t'),
 }
-# The protocol for problems of real size; the others run the small ones.
+# The protocol for problems of real size; all others run the small ones.
 MAIN_PROTOCOL = 'hlrc'
 ALWAYS_PROTOCOL = 'onecopy'
 RESULT = re.compile(r'^\w+: .*\bp \d+ total_us (\d+) region_us (\d+) verified (\w+)$', re.MULTILINE)
@@ -77,7 +78,8 @@ def names(programs, what):
 
 
 def run_once(command, variables):
-    """Runs a program; the microseconds it says it took, and what is wrong with it (or '')."""
+    """Runs a program; returns the microseconds that it says it took, and what is wrong with it (or
+    '')."""
     env = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
     process = subprocess.Popen(command, env={**env, **variables}, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, errors='replace',
@@ -124,7 +126,8 @@ class Row:
         return [f'-p{self.nodes}', *self.size, PROGRAMS[self.program][2]]
 
     def run(self, programs, runs):
-        """Alternates with the program on threads, so that changes of the machine's speed affect both."""
+        """Runs alternate with the program on threads, so that changes of the machine's speed affect
+        both."""
         for _ in range(runs):
             us, wrong = run_once([programs[self.program + '-pthread'], *self.arguments()], {})
             self.note('threads: ' + wrong if wrong else '')

@@ -1,5 +1,5 @@
-"""The options of roam, read from the tables in the code: src/base/options.def, and those that transports
-declare beside their code.  For manual pages and completions.
+"""The options of roam, read from the tables in the code: src/base/options.def, and the tables that
+transports have in their code.  For manual pages and completions.
 """
 import re
 
@@ -10,7 +10,8 @@ OF_TRANSPORT = re.compile(r'ROAM_TRANSPORT_OPTION\(\s*"(\w+)",\s*("[^"]*"),\s*("
 
 
 def of_transport(source):
-    """The options that a transport declares, as rows; of words the first #define."""
+    """The options that a transport declares, as rows; an option of words has those of the first
+    #define."""
     found = []
     for variable, default, allowed, meaning in OF_TRANSPORT.findall(source):
         if not allowed.startswith('"'):
@@ -23,9 +24,8 @@ def of_transport(source):
 
 
 def rows(options_def, transports):
-    """(variable, kind, default, allowed, meaning), as written, of the texts of options.def and of
-    transports; a line that is not understood is an error.
-    """
+    """(variable, kind, default, allowed, meaning), as written, of all rows of options.def and of
+    transports; a line that is not understood is an error."""
     found = [row[1:] for row in OPTION.findall(options_def)]
     if len(found) != len(re.findall(r'^OPTION\(', options_def, re.MULTILINE)):
         raise ValueError('options.def: not every OPTION understood')

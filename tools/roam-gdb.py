@@ -24,7 +24,7 @@ WAITS = ('nothing', 'lock', 'barrier', 'flag', 'reduction', 'create', 'end', 'co
 
 
 def find_job():
-    """The library's one job; statics of that name in other files are skipped."""
+    """The library's one job; statics with the same name in other files are skipped."""
     for symbol in gdb.lookup_static_symbols('job'):
         if symbol.type.name == 'roami_job' or str(symbol.type) == 'struct roami_job':
             return symbol.value()
@@ -44,7 +44,7 @@ def names(bits, table):
 
 
 def text_or(read):
-    """What `read` returns, unless that is in shared memory, which core files leave out."""
+    """The result of `read`, unless that reads shared memory, which core files leave out."""
     connection = gdb.selected_inferior().connection
     if connection is not None and connection.type == 'core':
         return '(shared memory is not in core files)'
@@ -60,14 +60,15 @@ def page_number(argument, job):
 
 
 def domain_of(node, number):
-    """The domain of the heap, under one protocol, in which the page lies."""
+    """The domain of the heap in which the page lies; one protocol is in use there."""
     domains = [node['domains'][i] for i in range(int(node['domain_count']))]
     return next((domain for domain in domains
                  if int(domain['first']) <= number < int(domain['end'])), domains[0])
 
 
 def protocol_data(node, number):
-    """The protocol's state: struct NAME_page, or struct home_page for protocols that share it."""
+    """The protocol's page data: struct NAME_page, or struct home_page of protocols that share
+    it."""
     domain = domain_of(node, number)
     name = domain['protocol']['name'].string()
     size = int(domain['protocol']['page_size'])

@@ -15,7 +15,7 @@
 #include "roam_far.h"
 #include "roam_tool.h"
 
-/* Where the tool's other programs are: beside this one, in the build tree, or installed. */
+/* The places of the tool's other programs: beside this one, in the build tree, or installed. */
 static const char *const program_places[] = {"", "../bench/", "../libexec/roam/"};
 
 struct command {
@@ -89,8 +89,8 @@ static int tool_bench(int argc, char **argv)
 }
 
 /*
- * Runs a command that is written in Python, `compare/NAME.py`.  Debian's Python is tried first,
- * because it finds Debian's packages, whatever the user's PATH is.
+ * Runs a command that is written in Python, `compare/NAME.py`.  Tries Debian's Python first,
+ * because that finds Debian's packages, whatever the user's PATH is.
  */
 static int tool_python(int argc, char **argv)
 {
@@ -107,7 +107,7 @@ static int tool_python(int argc, char **argv)
 		return TOOL_NOT_FOUND;
 	}
 	self[length] = '\0';
-	args[0] = debian; /* the full path: Python finds its packages by it */
+	args[0] = debian; /* the full path, by which Python finds its packages */
 	args[1] = plain;
 	args[2] = path;
 	args[3] = roam;
@@ -175,7 +175,9 @@ static const struct command *command_find(const char *name)
 	return NULL;
 }
 
-/* Keeps descriptors 0 to 2 open, here and in child processes, so that no other file gets these. */
+/*
+ * Keeps descriptors 0 to 2 open, here and in child processes, so that other files do not get them.
+ */
 static void open_standard(void)
 {
 	int fd;

@@ -50,14 +50,14 @@ struct agent {
 	sigset_t mask;
 	struct roami_input input;
 	struct roami_input_pipe inputs[ROAMI_NODES_MAX]; /* of `nodes` */
-	bool asked;                                      /* for more of it */
+	bool asked;                                      /* the launcher was asked for more input */
 	struct agent_node nodes[ROAMI_NODES_MAX];
 	unsigned count, running;
 	int lent; /* the first of the descriptors that nodes of this host share; 0: none */
 	struct tag_stream *within[2];
 	uint64_t kill_at;
 	bool heard; /* the launcher has said something */
-	bool over;  /* nothing is left to be done */
+	bool over;  /* nothing is left to do */
 };
 
 /* ---------------------------------------------------------------------------- the first contact */
@@ -76,7 +76,10 @@ static bool agent_read(void *data, size_t bytes)
 	return true;
 }
 
-/* What the launcher wrote to stdin; another version may write less, and stdin stays open. */
+/*
+ * Reads the card that the launcher wrote to stdin.  Another version may write fewer bytes and keep
+ * stdin open.
+ */
 static bool agent_read_card(struct agent_card *card)
 {
 	return agent_read(&card->magic, sizeof(card->magic)) && card->magic == AGENT_MAGIC &&
@@ -106,7 +109,7 @@ static bool agent_connect(struct agent *agent, const struct agent_card *card)
 	for (unsigned i = 0; i < card->count; i++)
 		if (agent_try(agent, card, card->addresses[i]))
 			return true;
-	if (poll(&lifeline, 1, 0) > 0) /* nothing is ever written there: the launcher is gone */
+	if (poll(&lifeline, 1, 0) > 0) /* never written to: the launcher is gone */
 		return false;
 	gethostname(name, sizeof(name) - 1);
 	inet_ntop(AF_INET, &first, text, sizeof(text));
@@ -164,8 +167,8 @@ static void agent_not_started(struct agent *agent, struct agent_node *node, int 
 }
 
 /*
- * Makes what this host's nodes share: their segments, then eventfds by which they wake each other,
- * with consecutive descriptors.  false: reported.
+ * Makes what this host's nodes share: their segments, and behind these the eventfds by which they
+ * wake each other, all with consecutive descriptors.  false: reported.
  */
 static bool agent_lend(struct agent *agent)
 {
@@ -229,7 +232,7 @@ static void agent_input(struct agent *agent)
 	roami_input_feed(&agent->input, agent->inputs, agent->count);
 }
 
-/* The launcher reads its input no faster than the fastest of all nodes. */
+/* Asks for more input, so that the launcher reads no faster than the fastest of all nodes. */
 static void agent_ask(struct agent *agent)
 {
 	if (agent->asked || !roami_input_wanted(&agent->input, agent->inputs, agent->count))
@@ -251,14 +254,14 @@ static void agent_signal(struct agent *agent, int signal)
 static void agent_quit(struct agent *agent, bool at_once)
 {
 	agent_signal(agent, at_once ? SIGKILL : SIGTERM);
-	agent_signal(agent, SIGCONT); /* a stopped node would not notice */
+	agent_signal(agent, SIGCONT); /* a stopped node would not notice SIGTERM */
 	if (!at_once && agent->kill_at == 0)
 		agent->kill_at = roami_os_now_ns() + TERM_NS;
 	if (agent->count == 0)
 		agent->over = true;
 }
 
-/* A frame of a node: passed on unchanged, with the node's number. */
+/* Passes a node's frame on unchanged, with the node's number. */
 static bool agent_from_node(struct agent *agent, struct agent_node *node)
 {
 	struct roami_frame *frame = &agent->frame;
@@ -291,7 +294,7 @@ static void agent_ended(struct agent *agent, struct agent_node *node, int status
 
 	node->child.runs = false;
 	agent->running--;
-	/* What the node said before comes first. */
+	/* Passes on what the node said before its exit. */
 	while (node->control >= 0 && poll(&more, 1, 0) > 0 && (more.revents & POLLIN) != 0 &&
 	       agent_from_node(agent, node))
 		;
@@ -318,7 +321,7 @@ static void agent_take_signal(struct agent *agent)
 	if (info.ssi_signo == SIGCHLD)
 		agent_reap(agent);
 	else
-		agent->over = true; /* a signal ends the agent: the launcher will see it */
+		agent->over = true; /* a signal ends the agent, as the launcher will see */
 }
 
 /* ------------------------------------------------------------------------------------- the loop */
@@ -334,7 +337,7 @@ static void agent_env(struct roami_frame *frame)
 		return;
 	*value++ = '\0';
 	if (strcmp((char *)frame->payload, "PWD") == 0 && chdir(value) != 0)
-		return; /* not on this host: where the remote shell has put us */
+		return; /* this host lacks it: stay where the remote shell began */
 	setenv((char *)frame->payload, value, 1);
 }
 
@@ -457,7 +460,7 @@ static void agent_turn(struct agent *agent, int timeout_ms)
 	for (nfds_t i = 3; i < polls.count; i++)
 		if (polls.at[i].revents != 0)
 			agent_serve(agent, polls.node[i], polls.at[i].fd);
-	if (polls.at[2].revents != 0) /* nothing is ever written there: the launcher is gone */
+	if (polls.at[2].revents != 0) /* nothing is ever written to it: the launcher is gone */
 		agent->over = true;
 	if (polls.at[1].revents != 0)
 		agent_from_launcher(agent);
@@ -470,7 +473,7 @@ static bool agent_prepare(struct agent *agent)
 	static const int taken[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 	sigset_t set;
 
-	setsid(); /* terminal input comes through the launcher alone */
+	setsid(); /* only the launcher passes on the terminal's input */
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
 		signal(taken[i], SIG_DFL);
@@ -488,7 +491,7 @@ static bool agent_prepare(struct agent *agent)
 	return agent->signals >= 0 && agent->lifeline >= 0 && roami_input_open(&agent->input, -1);
 }
 
-/* roam's variables come from the launcher alone. */
+/* Only the launcher sets roam's variables. */
 static void agent_forget_env(void)
 {
 	for (char **at = environ; *at != NULL;) {
@@ -505,7 +508,7 @@ static void agent_forget_env(void)
 	}
 }
 
-/* Runs until all nodes have ended and their output is passed on. */
+/* Runs until all nodes have ended, or the job is over. */
 static void agent_run(struct agent *agent)
 {
 	while (!agent->over && (agent->count == 0 || agent->running > 0)) {
@@ -521,7 +524,7 @@ static void agent_run(struct agent *agent)
 	}
 }
 
-/* The last output of nodes that have ended. */
+/* Passes on the last output of nodes that have ended. */
 static void agent_drain(struct agent *agent)
 {
 	for (unsigned i = 0; i < 2 * agent->count; i++) {

@@ -37,7 +37,7 @@ static bool child_input(int from)
 	return true;
 }
 
-/* In the new process: sets up what the program needs.  False with errno. */
+/* Sets up, in the new process, what the program needs.  False with errno. */
 static bool child_prepare(const struct child_plan *plan, const int pipes[2])
 {
 	for (int i = 0; i < 2; i++)
@@ -50,8 +50,8 @@ static bool child_prepare(const struct child_plan *plan, const int pipes[2])
 	if (plan->undisturbed)
 		signal(SIGINT, SIG_IGN);
 	/*
-	 * Statics name locks: they must lie at the same address on every node.  Checked by the
-	 * library.
+	 * Statics name locks, so they must lie at the same address on every node, which the library
+	 * checks.
 	 */
 	personality((unsigned long)personality(0xffffffff) | ADDR_NO_RANDOMIZE);
 	return setenv("ROAM_BOOT", plan->boot, 1) == 0 &&
@@ -127,7 +127,7 @@ int child_start(struct child *child, const struct child_plan *plan)
 	return child_not(child, error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC, what, error);
 }
 
-/* gdb ignores the signals of page faults; other faults stop it at signals_default. */
+/* gdb's command: signals of page faults pass; other faults stop gdb at signals_default. */
 static const char *child_faults(void)
 {
 	static struct roami_options options;

@@ -13,39 +13,41 @@
 struct child {
 	pid_t pid;
 	bool runs;
-	struct tag_stream *out[2]; /* --tag: its stdout and stderr */
-	char why[200];             /* it could not be started */
+	struct tag_stream *out[2]; /* --tag: streams of its stdout and stderr */
+	char why[200];             /* why it could not be started */
 };
 
 struct child_plan {
 	unsigned node;
 	char **argv;
 	const char *boot;           /* its ROAM_BOOT */
-	const sigset_t *mask;       /* of signals, when the program begins */
-	struct tag_stream **within; /* of stdout and stderr: tag its lines; NULL: do not */
+	const sigset_t *mask;       /* blocked signals when the program begins */
+	struct tag_stream **within; /* per stdout and stderr: tag its lines; NULL: do not */
 	int input;                  /* its stdin; -1: ours; CHILD_NO_INPUT: none */
 	int keep;                   /* a descriptor that it inherits; -1: none */
-	bool undisturbed;           /* what is typed to interrupt is for a debugger beside it */
+	bool undisturbed;           /* ignore SIGINT of the terminal, which is for a debugger */
 };
 
 /*
- * Takes the signals that a launcher passes on, and SIGCHLD, through a descriptor; *mask_p: the
- * signals that were blocked before, for the children.  -1: failed, and reported.
+ * Makes a descriptor for the signals that a launcher passes on, and SIGCHLD; *mask_p: the signals
+ * that were blocked before, for the children.  -1: failed, and reported.
  */
 int child_signals(sigset_t *mask_p);
 
-/* Starts a node and waits until it runs the program; 0, or the exit status, and child->why. */
+/*
+ * Starts a node and waits until it runs the program; returns 0, or the exit status and child->why.
+ */
 int child_start(struct child *child, const struct child_plan *plan);
 
 /*
- * The command that runs `argv` under gdb: interactively at the terminal (`talks`), or gdb starts it
- * and shows where it stopped.  NULL: no memory.
+ * The command that runs `argv` under gdb.  `talks`: gdb is interactive, at the terminal; otherwise
+ * it starts the program and shows where it stopped.  NULL: no memory.
  */
 char **child_gdb(char **argv, bool talks);
 
 /*
- * Moves `count` descriptors to consecutive numbers above all of them and `above`, where programs
- * inherit them; returns the first, or -1 with errno.
+ * Moves `count` descriptors to consecutive numbers above all of them and above `above`, where
+ * programs inherit them; returns the first, or -1 with errno.
  */
 int child_place(const int *fds, unsigned count, int above);
 

@@ -27,9 +27,9 @@
 #include "roam_tool.h"
 
 #define MS       UINT64_C(1000000)
-#define WAITS_NS (300 * MS)  /* for the others to say what they wait for */
-#define QUIT_NS  (2000 * MS) /* for agents to end their nodes */
-#define STOP_NS  (5000 * MS) /* from a signal passed on to the end */
+#define WAITS_NS (300 * MS)  /* time for the others to say what they wait for */
+#define QUIT_NS  (2000 * MS) /* time for agents to end their nodes */
+#define STOP_NS  (5000 * MS) /* from a signal passed on to the job's end */
 
 static const char *far_where(const struct far *far, unsigned node)
 {
@@ -48,7 +48,7 @@ static void far_all(struct far *far, uint32_t kind, uint32_t node, const void *d
 
 /* -------------------------------------------------------------------------------------- failing */
 
-/* The line is printed when the others have said what they wait for, or the time for that is up. */
+/* Prints the line, once the others have said what they wait for, or the time for that is up. */
 static void far_say(struct far *far)
 {
 	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
@@ -62,7 +62,7 @@ static void far_say(struct far *far)
 	far->quit_at = roami_os_now_ns();
 }
 
-/* The job is over; `waits`: first asks the other nodes what they wait for. */
+/* Ends the job, which has failed; `waits`: first asks the other nodes what they wait for. */
 __attribute__((format(printf, 5, 6))) static void far_fail(struct far *far, int status,
 							   unsigned dead, bool waits,
 							   const char *format, ...)
@@ -89,7 +89,7 @@ __attribute__((format(printf, 5, 6))) static void far_fail(struct far *far, int 
 
 /* ------------------------------------------------------------------------------------- agents */
 
-/* Variables that nodes get on every host, besides what their shell there has. */
+/* Variables that nodes get on every host, beside those of their shell there. */
 static bool far_passes(const char *entry)
 {
 	static const char *const names[] = {"LD_LIBRARY_PATH=", "PWD="};
@@ -109,7 +109,7 @@ static bool far_text(struct roami_wire *wire, uint32_t kind, const char *text)
 	return bytes < ROAMI_FRAME_PAYLOAD && roami_wire_send(wire, kind, 0, text, bytes);
 }
 
-/* The agent of a host is here: tells it what to start. */
+/* Tells the agent of a host, which has come, what to start. */
 static bool far_start(struct far *far, unsigned index)
 {
 	struct roami_wire *wire = far->hosts[index].wire;
@@ -139,7 +139,10 @@ static bool far_start(struct far *far, unsigned index)
 	return good;
 }
 
-/* All agents are here: only now is it known what their hosts have in common. */
+/*
+ * Starts the nodes when all agents have come: only then is it known what their hosts have in
+ * common.
+ */
 static void far_start_all(struct far *far)
 {
 	for (unsigned i = 0; i < far->job->hosts->count && far->status < 0; i++)
@@ -150,7 +153,7 @@ static void far_start_all(struct far *far)
 				 far->hosts[i].name, ROAMI_FRAME_PAYLOAD);
 }
 
-/* A connection has shown the key: it is the agent of the host that it names. */
+/* Takes a connection that has shown the key: it is the agent of the host that it names. */
 static void far_greet(struct far *far, struct roami_wire *wire)
 {
 	unsigned index = far->frame.node;
@@ -193,7 +196,7 @@ static void far_compare(struct far *far, unsigned node)
 			 far_where(far, node), what, far_where(far, 0), fix);
 }
 
-/* All nodes have joined: compares them, and tells each the addresses of the others. */
+/* Compares the nodes, which have all joined, and tells each the addresses of the others. */
 static void far_table(struct far *far)
 {
 	static struct roami_boot_table table;
@@ -236,8 +239,8 @@ static void far_card(struct far *far, unsigned node)
 /* ---------------------------------------------------------------------------- ends of nodes */
 
 /*
- * A node ended in order but the job has not: others wait for it, unless no node has joined, as in
- * programs that do not use roam.
+ * Handles a node that ended in order before the job did: others wait for it, unless no node has
+ * joined, as in programs that do not use roam.
  */
 static void far_left(struct far *far, unsigned node, int pid)
 {
@@ -263,7 +266,7 @@ static void far_exit(struct far *far, unsigned node)
 		return;
 	memcpy(what, far->frame.payload, sizeof(what));
 	status = what[0];
-	if (what[1] == 0) { /* never started; the reason came before */
+	if (what[1] == 0) { /* it never started; the reason came before */
 		far->status = far->status >= 0 && far->dead == node ? status : far->status;
 		return;
 	}
@@ -284,7 +287,9 @@ static void far_exit(struct far *far, unsigned node)
 			 far_where(far, node), (int)what[1], WEXITSTATUS(status));
 	else
 		far_left(far, node, what[1]);
-	/* A node that never joined has left: nodes that join later must not wait for it. */
+	/*
+	 * For nodes that left without ever joining: nodes that join later must not wait for them.
+	 */
 	for (unsigned other = 0; far->carded > 0 && other < far->job->nodes; other++)
 		if (far->nodes[other].ended && !far->nodes[other].carded)
 			far_left(far, other, what[1]);
@@ -332,7 +337,7 @@ static void far_told(struct far *far, unsigned index)
 	}
 }
 
-/* A host is lost: its connection has broken, or its agent has ended. */
+/* Handles the loss of a host: its connection has broken, or its agent has ended. */
 static void far_lost(struct far *far, unsigned index)
 {
 	struct far_host *host = &far->hosts[index];
@@ -379,7 +384,7 @@ static void far_rsh_ended(struct far *far, unsigned index, int status)
 
 	host->rsh = 0;
 	if (host->greeted) {
-		far_from_agent(far, index); /* the last line that it printed */
+		far_from_agent(far, index); /* the last line that the agent printed */
 		far_lost(far, index);
 		return;
 	}
@@ -423,14 +428,14 @@ static void far_take_signal(struct far *far)
 	far_all(far, ROAMI_FRAME_SIGNAL, (uint32_t)signal, NULL, 0);
 	if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGQUIT)
 		return;
-	/* Kills at once the second time, and always before the nodes run. */
+	/* The second signal kills at once, and so does any signal before the nodes run. */
 	far->kill_at = roami_os_now_ns() +
 		       (far->forwarded == 0 && far->greeted == far->job->hosts->count ? STOP_NS
 										      : 0);
 	far->forwarded = signal;
 }
 
-/* Passes standard input on to all nodes. */
+/* Whether standard input may be read, to be passed on to all nodes. */
 static bool far_may_read(const struct far *far)
 {
 	bool hungry = false;
@@ -452,7 +457,7 @@ static void far_read(struct far *far)
 	far_all(far, ROAMI_FRAME_INPUT, 0, far->frame.payload, (size_t)got);
 }
 
-/* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
+/* Does what is due; returns the milliseconds until something is due again, -1: nothing is. */
 static int far_due(struct far *far)
 {
 	uint64_t now = roami_os_now_ns(), next = roami_listener_due(&far->listener);
@@ -539,7 +544,7 @@ static bool far_remain(const struct far *far)
 	return false;
 }
 
-/* The output of agents that have ended. */
+/* Passes on the output of agents that have ended. */
 static void far_drain(struct far *far)
 {
 	for (unsigned i = 0; i < 2 * far->job->hosts->count; i++) {
@@ -557,7 +562,7 @@ static int far_watch(struct far *far)
 		int due_ms = far_due(far);
 
 		if (far->gone_at != 0 && roami_os_now_ns() >= far->gone_at)
-			break; /* what is left dies with the connections */
+			break; /* the nodes that are left die with the connections */
 		far_turn(far, due_ms);
 	}
 	if (far->say_at != 0)

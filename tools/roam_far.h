@@ -10,15 +10,15 @@
 #include "launch/control.h"
 #include "roam_hosts.h"
 
-/* Another version, with other structs, has another value. */
+/* Differs between versions with different structs. */
 #define AGENT_MAGIC                                                 \
 	(UINT64_C(0x726f616d61677400) + sizeof(struct agent_card) + \
 	 (sizeof(struct roami_boot_start) << 8) +                   \
 	 sizeof(struct roami_boot_card) + ROAMI_FRAME_KINDS)
 #define AGENT_ADDRESSES 16u
 
-/* Exit status of an agent that cannot reach the launcher, and of the command that started it. */
-#define AGENT_VERSION 2 /* TOOL_USAGE, as of one that knows no agents */
+/* Exit statuses of an agent that cannot reach the launcher, and of the command that started it. */
+#define AGENT_VERSION 2 /* TOOL_USAGE, as of a version without agents */
 #define AGENT_REFUSED 3
 
 struct agent_card {
@@ -38,10 +38,10 @@ struct far_job {
 	int gdb;          /* the node that runs under gdb; -1: none */
 	unsigned timeout; /* seconds; 0: none */
 	char **argv;
-	struct hosts *hosts; /* nodes are given to them */
+	struct hosts *hosts; /* it gets the hosts' numbers of nodes */
 };
 
-/* Runs the job; the exit status. */
+/* Runs the job; returns the exit status. */
 int tool_far(const struct far_job *job, const struct roami_options *options);
 
 /* The command `agent`. */

@@ -14,11 +14,11 @@
 struct far_host {
 	const char *name;
 	pid_t rsh;
-	int input;               /* its stdin, held open: its end is the agent's */
+	int input;               /* the agent's stdin, held open: when it ends, so does the agent */
 	struct roami_wire *wire; /* NULL: not connected, or lost */
 	bool greeted;
-	bool hungry;      /* it wants more of the standard input */
-	bool here;        /* it is the launcher's own */
+	bool hungry;      /* its agent wants more of the standard input */
+	bool here;        /* it is the launcher's own host */
 	unsigned running; /* nodes that have not ended */
 	struct tag_stream *out[2];
 };
@@ -41,28 +41,28 @@ struct far {
 	struct far_host hosts[HOSTS_MAX];
 	struct far_node nodes[ROAMI_NODES_MAX];
 	struct tag_stream *within[2];
-	struct roami_ctl *ctls; /* of the job's nodes: what they waited for */
+	struct roami_ctl *ctls; /* what each node of the job waited for */
 	unsigned greeted, carded;
-	uint32_t address; /* at which other hosts reach this one; 0: not known */
-	bool aes;         /* the CPUs of all hosts that have come have it */
-	bool ending;      /* node 0 says that all is over in order */
+	uint32_t address; /* this host's address for other hosts; 0: not known */
+	bool aes;         /* all hosts that have come have AES in their CPUs */
+	bool ending;      /* node 0 said that the job is over, in order */
 	bool input_ended;
 	int status; /* -1: nobody has failed */
 	int forwarded;
-	char line[TOOL_LINE]; /* why the job failed; to be said when `say_at` comes */
-	unsigned dead;  /* the node that it is about; ROAMI_NODES_MAX: none */
+	char line[TOOL_LINE]; /* why the job failed; printed at `say_at` */
+	unsigned dead;  /* the node that the line is about; ROAMI_NODES_MAX: none */
 	uint64_t say_at, quit_at, kill_at, gone_at, end_at; /* 0: not */
 };
 
 /* ---- roam_reach.c */
 
-/* Where agents connect to. */
+/* Opens the port that agents connect to. */
 bool far_listen(struct far *far);
 
 /* Starts an agent on every host.  false: reported. */
 bool far_spawn_all(struct far *far);
 
-/* This host needs no ROAM_RSH. */
+/* Whether a name is this host's, which needs no ROAM_RSH. */
 bool far_is_here(const char *name);
 
 #endif

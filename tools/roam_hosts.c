@@ -48,7 +48,7 @@ static bool hosts_add(struct hosts *hosts, const char *name, unsigned slots)
 	return true;
 }
 
-/* A number from 1 to SLOTS_MAX at *at; moves behind it. */
+/* Reads a number from 1 to SLOTS_MAX at *at; moves behind it. */
 static bool hosts_number(struct hosts *hosts, const char **at, unsigned *number_p)
 {
 	unsigned long number;
@@ -65,7 +65,7 @@ static bool hosts_number(struct hosts *hosts, const char **at, unsigned *number_
 	return true;
 }
 
-/* The digits of one end of a range; returns how many. */
+/* Reads the digits of one end of a range; returns how many there are. */
 static size_t range_digits(const char *at, unsigned long *number_p)
 {
 	size_t digits = strspn(at, "0123456789");
@@ -77,7 +77,7 @@ static size_t range_digits(const char *at, unsigned long *number_p)
 static bool expand(struct hosts *hosts, const char *done, const char *rest, size_t bytes,
 		   unsigned slots, unsigned depth);
 
-/* One item of a bracket, "01-03" or "7", between `before` and `rest`. */
+/* Expands one item of a bracket, "01-03" or "7", between `before` and `rest`. */
 static bool expand_item(struct hosts *hosts, const char *before, const char *item, size_t length,
 			const char *rest, size_t bytes, unsigned slots, unsigned depth)
 {
@@ -104,7 +104,7 @@ static bool expand_item(struct hosts *hosts, const char *before, const char *ite
 	return true;
 }
 
-/* Adds the hosts that `rest` names behind `done`. */
+/* Adds the hosts that `rest`, appended to `done`, names. */
 static bool expand(struct hosts *hosts, const char *done, const char *rest, size_t bytes,
 		   unsigned slots, unsigned depth)
 {
@@ -133,7 +133,7 @@ static bool expand(struct hosts *hosts, const char *done, const char *rest, size
 	return true;
 }
 
-/* Bytes of the name at `at`: letters, and brackets with what is in them. */
+/* The length of the name at `at`: letters, and brackets with their contents. */
 static size_t host_bytes(const char *at)
 {
 	size_t bytes = 0;
@@ -147,7 +147,7 @@ static size_t host_bytes(const char *at)
 	return bytes;
 }
 
-/* "host" or "host:N" at *at; moves behind it. */
+/* Reads "host" or "host:N" at *at; moves behind it. */
 static bool hosts_one(struct hosts *hosts, const char **at, const char **name_p, size_t *bytes_p,
 		      unsigned *slots_p)
 {
@@ -180,7 +180,7 @@ bool hosts_parse_list(struct hosts *hosts, const char *text)
 	}
 }
 
-/* What may follow a host: "slots=4", "max_slots=8", "x4". */
+/* Reads what may follow a host: "slots=4", "max_slots=8", "x4". */
 static bool line_words(struct hosts *hosts, const char *at, unsigned *slots_p)
 {
 	for (at += strspn(at, " \t"); *at != '\0'; at += strspn(at, " \t")) {
@@ -254,7 +254,7 @@ bool hosts_share(struct hosts *hosts, unsigned nodes)
 		struct host_entry *entry = &hosts->entries[i];
 		unsigned free = nodes > said ? nodes - said : 0, want = entry->slots;
 
-		if (want == 0) { /* the first hosts get the remainder */
+		if (want == 0) { /* the first hosts get one more, from the remainder */
 			want = (free + unsaid - 1) / unsaid;
 			want = want > 0 ? want : 1;
 			said += want;

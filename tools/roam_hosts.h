@@ -24,15 +24,15 @@ struct hosts {
 bool hosts_parse_list(struct hosts *hosts, const char *text);
 
 /*
- * The bytes of a hostfile, which `name` names in errors: a line has a host or a bracket range, as
- * `host`, `host:N`, `host xN`, `host slots=N` (and other words with = as Open MPI has them, which
- * are ignored); # begins a comment.
+ * Parses a hostfile of `bytes` bytes, which `name` names in errors.  A line has a host or a bracket
+ * range, as `host`, `host:N`, `host xN`, `host slots=N`; other words with =, as Open MPI has them,
+ * are ignored; # begins a comment.
  */
 bool hosts_parse_file(struct hosts *hosts, const char *name, const char *text, size_t bytes);
 
 /*
- * Gives `nodes` nodes to the hosts, in their order: as many as they have slots; hosts without a
- * number share the rest evenly.  Drops hosts that get none.
+ * Gives `nodes` nodes to the hosts, in their order: each gets as many as it has slots, and hosts
+ * without a number of slots share the rest evenly.  Drops hosts that get none.
  */
 bool hosts_share(struct hosts *hosts, unsigned nodes);
 

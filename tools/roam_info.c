@@ -91,7 +91,10 @@ static void info_limit(const char *name, __rlimit_resource_t resource, const cha
 	info_row(name, text);
 }
 
-/* `use`: what it is for; `without`: the alternative if it is missing, after errno's text. */
+/*
+ * `use`: what the call is for; `without`: the alternative, printed after errno's text if it is
+ * missing.
+ */
 static void info_call(const char *name, bool there, const char *use, const char *without)
 {
 	char text[240];
@@ -111,7 +114,7 @@ static bool info_made(int fd)
 	return fd >= 0;
 }
 
-/* What a container's profile or limits may refuse. */
+/* Calls and rights that a container's profile or limits may refuse. */
 static void info_refused(void)
 {
 	struct io_uring_params params = {.flags = 0};
@@ -178,7 +181,7 @@ static void info_json_if(bool holds, const char *property, bool *first)
 	*first = *first && !holds;
 }
 
-/* What a protocol declares (roam/protocol.h), for scripts and tests. */
+/* Prints what each protocol declares (roam/protocol.h), for scripts and tests. */
 static void info_json_properties(const struct roam_protocol *protocol)
 {
 	bool first = true;
@@ -223,7 +226,7 @@ static void info_json(void)
 	printf("\n]}\n");
 }
 
-/* Whether a transport works here, with its options as the environment has them. */
+/* Whether a transport works here, with the options that the environment sets. */
 static bool info_works(const struct roam_transport *transport, char *why, size_t bytes)
 {
 	struct roam_transport_value values[ROAMI_TRANSPORT_OPTIONS_MAX];
@@ -270,7 +273,7 @@ static void info_json_text(const char *text)
 	putchar('"');
 }
 
-/* What transports declare (roam/transport.h), and whether they work here. */
+/* Prints what transports declare (roam/transport.h), and whether they work here. */
 static void info_json_transports(void)
 {
 	char why[256];
@@ -297,7 +300,7 @@ static void info_json_transports(void)
 	printf("\n]}\n");
 }
 
-/* The other launchers, and which of them works here. */
+/* Prints the other launchers, and which of them works here. */
 static void info_launchers(void)
 {
 	char why[256], text[400];
@@ -343,8 +346,8 @@ static void info_engines(void)
 }
 
 /*
- * Every option with its default, its present value if that differs, its allowed values, its
- * meaning.
+ * Prints every option with its default, its present value if that differs, its allowed values, and
+ * its meaning.
  */
 static void info_options(void)
 {

@@ -39,7 +39,7 @@ void tool_live_begin(struct tool_live *live, bool wanted)
 		sigprocmask(SIG_UNBLOCK, &set, NULL);
 		return;
 	}
-	/* In the background another program reads the terminal's keys. */
+	/* In the background the terminal's keys are another program's. */
 	live->keys = tcgetpgrp(STDIN_FILENO) == getpgrp() &&
 		     tcgetattr(STDIN_FILENO, &live->was) == 0;
 	if (live->keys) {
@@ -58,7 +58,7 @@ void tool_live_end(struct tool_live *live)
 	*live = (struct tool_live){.signals = -1};
 }
 
-/* What a signal or a key asks for; TOOL_LIVE_TIME: nothing. */
+/* What a signal or a key asks for; TOOL_LIVE_TIME if nothing. */
 static enum tool_live_event live_heard(const struct tool_live *live)
 {
 	struct signalfd_siginfo info;

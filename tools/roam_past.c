@@ -109,7 +109,7 @@ static bool past_option(struct past_options *options, int letter, bool top)
 	}
 }
 
-/* Reads the arguments; 0: go on, else the exit status + 1. */
+/* Reads the arguments; returns 0 to go on, or 1 + the exit status. */
 static int past_parse(struct past_options *options, int argc, char **argv, bool top)
 {
 	int letter;
@@ -178,7 +178,7 @@ static int serve_run(const struct past_options *options, const uint8_t *key, int
 	enum roam_err err;
 	uint64_t round;
 
-	err = roami_api_node(&node, &round); /* it has reported why */
+	err = roami_api_node(&node, &round); /* the server has reported why */
 	for (unsigned i = 0; err == ROAM_OK && i < options->function_count; i++)
 		if (!serve_functions(options->functions[i]))
 			return TOOL_FAILED;

@@ -12,7 +12,7 @@ struct top_options {
 	double every_s;
 };
 
-/* Shows the server's elements until it is interrupted, or once; the exit status. */
+/* Shows the server's elements until it is interrupted, or once; returns the exit status. */
 int tool_past_top(struct roam_ps_server *server, const char *address,
 		  const struct top_options *options);
 

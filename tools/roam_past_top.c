@@ -16,7 +16,7 @@ struct top_sample {
 	struct roami_listed head; /* the last answer's */
 	struct roami_listing *entries;
 	uint32_t count;
-	uint32_t begin[ROAMI_NODES_MAX + 1]; /* of each node's; then the end */
+	uint32_t begin[ROAMI_NODES_MAX + 1]; /* where each node's entries begin; then the end */
 };
 
 /* An element, and its operations per second. */
@@ -52,7 +52,7 @@ static bool sample_add(struct top_sample *sample, const uint8_t *answer, size_t 
 	return true;
 }
 
-/* All of a node's; `answer` is room for one answer. */
+/* Reads all elements of a node; `answer` has room for one answer. */
 static enum roam_err sample_node(struct roam_ps_server *server, struct top_sample *sample,
 				 unsigned node, struct roami_listings *answer)
 {
@@ -81,14 +81,14 @@ static enum roam_err sample_take(struct roam_ps_server *server, struct top_sampl
 	enum roam_err err = answer == NULL ? ROAM_ENOMEM : ROAM_OK;
 
 	memset(sample, 0, sizeof(*sample));
-	sample->head.nodes = 1; /* at least: each answer says how many */
+	sample->head.nodes = 1; /* at least: each answer tells how many nodes there are */
 	for (unsigned node = 0; err == ROAM_OK && node < sample->head.nodes; node++)
 		err = sample_node(server, sample, node, answer);
 	free(answer);
 	return err;
 }
 
-/* The earlier sample of an element of a node, by index; `none`: the element is new. */
+/* An element's entry in the earlier sample, by node and index; `none` if the element is new. */
 static const struct roami_listing *sample_find(const struct top_sample *sample, unsigned node,
 					       uint32_t at, const struct roami_listing *none)
 {
@@ -105,7 +105,9 @@ static int row_compare(const void *a, const void *b)
 	return busy != 0 ? (busy > 0) - (busy < 0) : strcmp(one->entry->name, two->entry->name);
 }
 
-/* Rates since the sample before; the busiest first.  NULL: there is no memory. */
+/*
+ * Computes the rates since the sample before; sorts the busiest first.  NULL: there is no memory.
+ */
 static struct top_row *top_rows(const struct top_sample *before, const struct top_sample *now)
 {
 	double seconds = (double)(now->head.now_ns - before->head.now_ns) * 1e-9;
@@ -131,7 +133,7 @@ static struct top_row *top_rows(const struct top_sample *before, const struct to
 
 /* -------------------------------------------------------------------------------------- as text */
 
-/* The widths of all columns but the last, which is the name. */
+/* Computes the widths of all columns but the last, which is the name. */
 enum { NODE, FIRST, LAST, TUPLES, BYTES, DELTA, WAITING, MOVES, OBSERVES, COLUMNS };
 
 static const struct {
@@ -171,14 +173,14 @@ static void column_text(unsigned column, const struct top_row *row, char *text, 
 		snprintf(text, bytes, "%" PRIu64, whole[column]);
 }
 
-/* Bytes of a name that are not printable are not sent to the terminal. */
+/* Keeps unprintable bytes of a name from the terminal. */
 static void text_name(const char *name, unsigned *room)
 {
 	for (; *name != '\0' && *room > 0; name++, --*room)
 		putchar(*name >= ' ' && *name <= '~' ? *name : '?');
 }
 
-/* A line of the table, no longer than the terminal; NULL: the titles. */
+/* Makes a line of the table, no longer than the terminal; NULL makes the line of titles. */
 static void text_row(const struct top_row *row, unsigned width, unsigned nodes)
 {
 	unsigned room = width;
@@ -273,7 +275,7 @@ static void top_json(const struct top_sample *sample, const struct top_row *rows
 
 /* ----------------------------------------------------------------------------------------- life */
 
-/* One look; `live` while it lasts.  false: that was the last one. */
+/* Takes and shows one look; `live` while the display goes on.  false: it was the last one. */
 static bool top_look(struct roam_ps_server *server, const char *address,
 		     const struct top_options *options, const struct tool_live *live,
 		     struct top_sample *before, enum roam_err *err_p)

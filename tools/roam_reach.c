@@ -27,7 +27,7 @@ bool far_listen(struct far *far)
 	return false;
 }
 
-/* Where agents may reach us: every address of this host, its loopback last. */
+/* The addresses at which agents may reach us: all of this host, its loopback address last. */
 static void far_addresses(struct agent_card *card)
 {
 	struct ifaddrs *all, *at;
@@ -53,7 +53,7 @@ bool far_is_here(const char *name)
 	return strcmp(name, "localhost") == 0 || strcmp(name, self) == 0;
 }
 
-/* The words of the command that starts an agent; false: too many. */
+/* Splits the command that starts an agent into words; false: there are too many. */
 static bool far_command(const char *name, bool here, char *rsh, char *tool, char *agent,
 			char **words)
 {
@@ -105,7 +105,10 @@ static bool far_spawn(struct far *far, unsigned index, const struct agent_card *
 	}
 	card.host = (uint16_t)index;
 	snprintf(card.name, sizeof(card.name), "%s", host->name);
-	/* With --tag its output passes through here, so that lines of several hosts stay whole. */
+	/*
+	 * With --tag the agent's output passes through here, so that lines of several hosts stay
+	 * whole.
+	 */
 	if (!roami_os_pipe(input, 0) ||
 	    (far->job->tag && !tag_open(host->out, far->within, 0, true, out))) {
 		tool_say("run: cannot make a pipe: %s", strerror(errno));
@@ -123,7 +126,10 @@ static bool far_spawn(struct far *far, unsigned index, const struct agent_card *
 		tool_say("run: cannot fork: %s", strerror(errno));
 		return false;
 	}
-	/* Less than a pipe holds; if the agent has ended already, that is noticed soon. */
+	/*
+	 * The card is shorter than a pipe's buffer; if the agent has ended already, that is noticed
+	 * soon.
+	 */
 	if (write(host->input, &card, sizeof(card)) != (ssize_t)sizeof(card) && errno != EPIPE)
 		return false;
 	explicit_bzero(&card, sizeof(card));

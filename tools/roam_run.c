@@ -29,13 +29,13 @@
 #include "roam_tool.h"
 
 #define MS          UINT64_C(1000000)
-#define GRACE_NS    (100 * MS)  /* after a failure the others may be about to end by themselves */
+#define GRACE_NS    (100 * MS)  /* after a failure: others may be about to end, too */
 #define TERM_NS     (1000 * MS) /* from SIGTERM to SIGKILL */
 #define STOP_S      5u          /* from a signal passed on to SIGKILL */
 #define LOOK_MS     100 /* how often to look whether others wait for a node that never joined */
-#define THREADS_MAX 256u /* of a node: ROAM_THREADS */
+#define THREADS_MAX 256u /* threads of a node: ROAM_THREADS */
 #define TIMEOUT_MAX 1000000u   /* seconds */
-#define DRAIN_NS    (200 * MS) /* for output of ended nodes, if something holds their pipes open */
+#define DRAIN_NS    (200 * MS) /* for the last output, if something holds ended nodes' pipes open */
 
 struct run {
 	unsigned nodes;
@@ -48,17 +48,17 @@ struct run {
 	char **argv; /* of the program */
 	int memory;  /* the first memfd; the others follow it, and then the lifeline */
 	int signals;
-	sigset_t mask; /* from before we blocked signals */
+	sigset_t mask; /* from before this process blocked signals */
 	struct child children[ROAMI_NODES_MAX];
-	bool copies; /* every node has a copy of our input; else the only one, or gdb's, has it */
+	bool copies; /* every node has a copy of our input; else one has it */
 	struct roami_input input;
 	struct roami_input_pipe inputs[ROAMI_NODES_MAX];
-	struct tag_stream *within[2]; /* whose unfinished line is on stdout and stderr */
+	struct tag_stream *within[2]; /* streams whose unfinished line is on stdout and stderr */
 	unsigned running;
-	uint64_t oom_kills; /* of the kernel, before the nodes began */
+	uint64_t oom_kills; /* the kernel's count before the nodes began */
 	int status;         /* the exit status; -1: nobody has failed */
 	int forwarded;      /* the last signal passed on that ends programs; 0: none */
-	int absent;         /* a node that ended in order and never joined; -1: none */
+	int absent;         /* a node that never joined and ended in order; -1: none */
 	uint64_t end_at;    /* --timeout; 0: none */
 	uint64_t term_at;   /* 0: not yet */
 	uint64_t kill_at;
@@ -154,7 +154,7 @@ static bool run_parse_nodes(const char *text, unsigned *nodes_p)
 	return true;
 }
 
-/* -1: go on; else the exit status. */
+/* Returns -1 to go on, or the exit status. */
 static int run_parse(struct run *run, int argc, char **argv)
 {
 	static const struct option longs[] = {{"nodes", required_argument, NULL, 'n'},
@@ -244,13 +244,13 @@ static bool run_options(const struct run *run, struct roami_options *options)
 			 (unsigned)options->nodes_max);
 		return false;
 	}
-	/* Reported once, here, instead of by every node. */
+	/* Reported once, by the launcher, instead of by every node. */
 	return roami_boot_check(options, &engine) == ROAM_OK;
 }
 
 /*
- * A transport that the user names serves all nodes, so it must reach other hosts.  *share_p: nodes
- * of one host share memory.
+ * Checks a transport that the user names: it serves all nodes, so it must reach other hosts.
+ * *share_p: nodes of one host share memory.
  */
 static bool run_far_options(const struct run *run, const struct roami_options *options,
 			    bool *share_p)
@@ -278,14 +278,17 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 
 	if (roami_boot_memory(options, roami_nodeset_first(run->nodes).bits, fds) != ROAM_OK)
 		return false; /* it has reported why */
-	/* Only the launcher has its writing end, and never writes: nodes see its end by it. */
+	/*
+	 * Only the launcher has the writing end of this pipe, and it never writes: nodes see its
+	 * end by it.
+	 */
 	if (!roami_os_pipe(lifeline, 0)) {
 		tool_say("run: cannot make a pipe: %s%s", strerror(errno),
 			 errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
 		return false;
 	}
 	fds[run->nodes] = lifeline[0];
-	/* Nodes expect the memfds and the lifeline as consecutive descriptors. */
+	/* Nodes expect the memfds, and behind them the lifeline, as consecutive descriptors. */
 	run->memory = child_place(fds, run->nodes + 1, lifeline[1]);
 	if (run->memory < 0)
 		tool_say("run: too few file descriptors: %s (raise the limit, ulimit -n)",
@@ -295,7 +298,7 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 
 /* ------------------------------------------------------------------------------------- starting */
 
-/* Starts one node and waits until it runs the program; 0, or the exit status. */
+/* Starts one node and waits until it runs the program; returns 0, or the exit status. */
 static int run_start(struct run *run, unsigned node)
 {
 	char boot[64];
@@ -340,7 +343,7 @@ static void run_signal(struct run *run, int signal)
 			kill(run->children[i].pid, signal);
 }
 
-/* The job is over: the nodes that are left get SIGTERM at `term_at`, SIGKILL later. */
+/* Ends the job: nodes that are left get SIGTERM at `term_at`, and SIGKILL later. */
 static void run_fail(struct run *run, int status, uint64_t grace_ns)
 {
 	if (run->status >= 0)
@@ -350,7 +353,7 @@ static void run_fail(struct run *run, int status, uint64_t grace_ns)
 		run->term_at = roami_os_now_ns() + grace_ns;
 }
 
-/* The beginning of a node's memory; NULL: it cannot be seen.  To be unmapped. */
+/* Maps the beginning of a node's memory, to be unmapped by the caller; NULL: it cannot be seen. */
 static const struct roami_ctl *run_ctl(const struct run *run, unsigned node)
 {
 	void *ctl = mmap(NULL, sizeof(struct roami_ctl), PROT_READ, MAP_SHARED,
@@ -364,7 +367,7 @@ static void run_ctl_close(const struct roami_ctl *ctl)
 	munmap((void *)(uintptr_t)ctl, sizeof(*ctl));
 }
 
-/* What the other nodes waited for when this one died: "; node 0 waited at barrier 0x..." */
+/* Says what the other nodes waited for when this one died: "; node 0 waited at barrier 0x..." */
 static void run_waits(const struct run *run, unsigned dead, char *text, size_t bytes)
 {
 	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
@@ -390,7 +393,7 @@ static unsigned child_joined(const struct run *run, unsigned node)
 	return joined;
 }
 
-/* A node has reported itself why it could not start. */
+/* Whether a node has itself reported why it could not start. */
 static bool run_told(const struct run *run)
 {
 	const struct roami_ctl *ctl = run_ctl(run, 0);
@@ -437,8 +440,8 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 }
 
 /*
- * A program that does not use roam may end at any time; but a node that has joined waits for the
- * node that ended.
+ * Fails the job if a node that has joined waits for one that ended without joining; a program that
+ * does not use roam may end at any time.
  */
 static void run_check_absent(struct run *run)
 {
@@ -457,7 +460,7 @@ static void run_check_absent(struct run *run)
 	}
 }
 
-/* A node ended with status 0: in order, or others may wait for it. */
+/* Handles a node that ended with status 0: in order, or while others wait for it. */
 static void child_left(struct run *run, unsigned node, int wait_status)
 {
 	unsigned joined = child_joined(run, node);
@@ -489,8 +492,8 @@ static void run_reap(struct run *run)
 }
 
 /*
- * Passes a signal on.  One typed at the terminal reached the nodes by itself; gdb there stops its
- * node by it.
+ * Passes a signal on.  If it was typed at the terminal, the nodes have it already, and a gdb there
+ * stops its node with it.
  */
 static void run_pass_on(struct run *run, int signal, bool typed)
 {
@@ -536,14 +539,14 @@ static bool run_wants_input(const struct run *run)
 	return run->copies && roami_input_wanted(&run->input, run->inputs, run->nodes);
 }
 
-/* Sends what is due; milliseconds until the next thing is, -1: nothing is. */
+/* Does what is due; returns the milliseconds until something is due again, -1: nothing is. */
 static int run_due(struct run *run)
 {
 	uint64_t now = roami_os_now_ns(), next = 0;
 
 	if (run->term_at != 0 && now >= run->term_at) {
 		run_signal(run, SIGTERM);
-		run_signal(run, SIGCONT); /* a stopped node would not notice */
+		run_signal(run, SIGCONT); /* a stopped node would not notice SIGTERM */
 		run->kill_at = now + TERM_NS;
 		run->term_at = 0;
 	}
@@ -559,7 +562,7 @@ static int run_due(struct run *run)
 	next = run->term_at != 0 ? run->term_at : run->kill_at;
 	if (run->end_at != 0 && (next == 0 || next > run->end_at))
 		next = run->end_at;
-	/* There is no signal when this process gets the terminal back. */
+	/* No signal tells that this process has the terminal back, so it looks again. */
 	if ((run->absent >= 0 || (run_wants_input(run) && !roami_input_may_read(STDIN_FILENO))) &&
 	    (next == 0 || next > now + LOOK_MS * MS))
 		next = now + LOOK_MS * MS;
@@ -568,7 +571,7 @@ static int run_due(struct run *run)
 
 #define POLLS_MAX (2 + 3 * ROAMI_NODES_MAX)
 
-/* Output of nodes that may come. */
+/* Polls for the output of nodes. */
 static nfds_t run_poll_output(struct run *run, struct pollfd *polls, struct tag_stream **streams)
 {
 	nfds_t count = 0;
@@ -612,7 +615,7 @@ static bool run_turn(struct run *run, int timeout_ms)
 	return true;
 }
 
-/* Runs until all nodes have ended and their output is passed on; the exit status. */
+/* Runs until all nodes have ended and their output is passed on; returns the exit status. */
 static int run_watch(struct run *run)
 {
 	uint64_t end;

@@ -46,8 +46,8 @@ static void tag_write(int to, const char *text, size_t bytes)
 }
 
 /*
- * Passes on the first `bytes` of the buffer, with the mark unless they continue the line that was
- * passed on last.
+ * Passes on the first `bytes` of the buffer, with the mark unless they continue the line passed on
+ * last.
  */
 static void tag_pass(struct tag_stream *stream, size_t bytes, bool ends)
 {

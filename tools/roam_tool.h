@@ -13,24 +13,24 @@
 
 #define TOOL_LATE "run: the job has not ended within %u s (--timeout)"
 
-/* argv[0] is the command's name.  They return the exit status. */
+/* In these argv[0] is the command's name.  They return the exit status. */
 int tool_info(int argc, char **argv);
 int tool_past(int argc, char **argv);
 int tool_run(int argc, char **argv);
 int tool_where(int argc, char **argv);
 
-/* The value that `roam where` sends with SIGQUIT, which must end nothing. */
+/* The value that `roam where` sends along with SIGQUIT, which then must end no process. */
 #define TOOL_WHERE 0x6f61
 
-#define TOOL_LINE 1300 /* bytes: with what the nodes of a job wait for */
+#define TOOL_LINE 1300 /* bytes; room for what the nodes of a job wait for */
 
 /*
- * What was refused when getopt_long returned `result`: an unknown letter stands alone, because its
- * argument may not have ended yet.
+ * The option that was refused when getopt_long returned `result`; an unknown letter stands alone,
+ * because its argument may not have ended yet.
  */
 const char *tool_refused(char **argv, int result, const struct option *known);
 
-/* One line "roam: ..." to stderr. */
+/* Prints one line "roam: ..." to stderr. */
 __attribute__((format(printf, 1, 2))) void tool_say(const char *format, ...);
 
 #endif

@@ -20,16 +20,16 @@
 #include "roam_tool.h"
 
 #define MEMORY     "/memfd:roam-node-"
-#define ANSWER_MS  10000u /* that the node gets; it waits for others itself */
+#define ANSWER_MS  10000u /* time for the node to answer, as it waits for others itself */
 #define EVERY_MS   10u
-#define DEPTH_MAX  64u    /* of processes below the one that was named */
+#define DEPTH_MAX  64u    /* levels of processes below the one that was named */
 #define PIDS_MAX   4096u
 
 struct where {
-	struct roami_ctl *ctl; /* of the node that is asked */
-	bool found;            /* there is a node that has not joined */
-	bool other;            /* or one of another version */
-	int error;             /* errno of looking at the process itself */
+	struct roami_ctl *ctl; /* the control page of the node that is asked */
+	bool found;            /* there is a node, but it has not joined */
+	bool other;            /* there is a node of another version */
+	int error;             /* errno of looking at the named process itself */
 };
 
 static int where_usage(FILE *to)
@@ -43,7 +43,7 @@ static int where_usage(FILE *to)
 	return to == stdout ? 0 : TOOL_USAGE;
 }
 
-/* Whether this is the memory of a node of this version that is in a job. */
+/* Looks whether this is the memory of a node of this version that is in a job. */
 static void where_try(struct where *where, const char *path)
 {
 	int fd = roami_os_fd(open(path, O_RDWR | O_CLOEXEC));
@@ -100,7 +100,7 @@ static pid_t where_parent(pid_t pid)
 	if (fd >= 0)
 		close(fd);
 	text[bytes > 0 ? bytes : 0] = '\0';
-	at = strrchr(text, ')'); /* behind the name: state, parent */
+	at = strrchr(text, ')'); /* behind the name come state and parent */
 	if (at != NULL)
 		sscanf(at + 1, " %*c %d", &parent);
 	return parent;
@@ -117,7 +117,9 @@ static bool where_below(pid_t pid, pid_t top)
 	return false;
 }
 
-/* The process itself, then those below it: a launcher's nodes, or what a script has started. */
+/*
+ * Looks at the process itself, then at those below it: a launcher's nodes, or a script's children.
+ */
 static void where_find(struct where *where, pid_t top)
 {
 	struct dirent *entry;

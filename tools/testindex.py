@@ -16,7 +16,7 @@ SAYS = """# Which tests of `quick` execute a file, best first: for tools/test --
 TOPS = ('src/', 'protocols/')
 TESTS_MAX = 12      # of a file
 NONE = '(none)'
-START_SECONDS = 0.3  # the least time that a test counts with
+START_SECONDS = 0.3  # a test counts with at least this time
 
 
 def files_below(where, end):
@@ -25,7 +25,7 @@ def files_below(where, end):
 
 
 def counts(where):
-    """Executed lines of each source file, since the last `clear`."""
+    """The executed lines of each source file since the last `clear`."""
     data, found = files_below(where, '.gcda'), {}
     if not data:
         return found
@@ -46,7 +46,7 @@ def clear(where):
 
 
 def ranked(tests):
-    """Names of {name: (lines, seconds)}, best first."""
+    """The names in {name: (lines, seconds)}, best first."""
     order, known = [], set()
     left = {name: (lines, seconds + START_SECONDS) for name, (lines, seconds) in tests.items() if lines}
     while left and len(order) < TESTS_MAX:
@@ -71,7 +71,7 @@ def write(files):
 
 
 def gone(tests):
-    """Names in the index that are none of these tests."""
+    """The names in the index that are none of these tests."""
     return sorted({name for names in read().values() for name in names} - set(tests))
 
 
@@ -82,7 +82,7 @@ def read():
 
 
 def sources_of(header):
-    """For a header: the files that include it, those with its own name first."""
+    """For a header: the files that include it; files with the header's name come first."""
     stem = os.path.splitext(os.path.basename(header))[0]
     found = []
     for path in read():
@@ -97,14 +97,15 @@ def sources_of(header):
 
 
 def files_of(path):
-    """The files in the index that a path stands for: itself, a room's, or those that include a header."""
+    """The files in the index that a path stands for: the file itself, a room's files, or those that
+    include a header."""
     if os.path.isdir(os.path.join(ROOT, path)):
         return [name for name in read() if name.startswith(path + '/')]
     return [path] if path.endswith('.c') else sources_of(path)
 
 
 def tests_for(paths):
-    """The tests of some files and rooms, best first; a file that no test executes has none."""
+    """The tests of some files and rooms, best first; a file that no test executes has no tests."""
     index, order = read(), []
     for path in paths:
         path = os.path.relpath(os.path.abspath(path), ROOT)

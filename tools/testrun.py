@@ -52,7 +52,8 @@ BUILDS = {
              ['unit', 'quick+conform', 'quick+sim', 'quick+litmus', 'docs_example', 'memory', 'threads',
               'apps']),
     'tsan': ('gcc', ['-Db_sanitize=thread', '-Dbench=false', '-Dcontracts=true'], ['unit', 'threads', 'apps']),
-    # What the other builds leave out: libsigsegv's handler, and a program's own malloc.
+    # What the other builds leave out: libsigsegv's handler, and programs with a malloc of their
+    # own.
     'libsigsegv': ('gcc', ['-Dwerror=true', '-Dsigsegv=libsigsegv', '-Djemalloc=disabled',
                            '-Dbench=false'],
                    ['alloc', 'conform', 'docs', 'multi_lone', 'multi_kernels', 'multi_trouble',
@@ -89,14 +90,14 @@ def run_logged(command, what, env=None):
 
 
 def configure(build):
-    """Sets up the build directory, anew if its options have changed."""
+    """Sets up the build directory; makes it anew if its options have changed."""
     where = directory(build)
     compiler, options, _ = {**BUILDS, **COVER}[build]
     stamp = os.path.join(where, 'tools-options.json')
     if os.path.exists(stamp) and os.path.exists(os.path.join(where, 'build.ninja')):
         with open(stamp, encoding='utf-8') as file:
             if json.load(file) == [compiler, options]:
-                # Tests that have come since are in its lists from now on.
+                # From now on the build's lists contain tests that were added since.
                 run_logged(['ninja', '-C', where, 'build.ninja'], f'configuring {build}')
                 return
     shutil.rmtree(where, ignore_errors=True)
@@ -107,13 +108,14 @@ def configure(build):
 
 
 def cpu_seconds():
-    """CPU time of ended child processes: independent of other load."""
+    """The CPU time of ended child processes, which does not depend on other load."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def compile_build(build, tests, tally=None):
-    """Builds what the tests need, of an install what is installed; all: None."""
+    """Builds what the tests need, for tests of an install also what is installed; None: builds
+    all."""
     start, cpu = time.monotonic(), cpu_seconds()
     say(f'== {build}: building')
     files = []
@@ -211,7 +213,7 @@ def permitted_skips():
 
 
 def judge_skip(permitted, build, test, what):
-    """'covered' by another build, 'permitted', or 'forbidden'."""
+    """What a skip is: 'covered' by another build, 'permitted', or 'forbidden'."""
     for test_glob, what_glob, condition in permitted:
         if fnmatch.fnmatch(test, test_glob) and fnmatch.fnmatch(what, what_glob) and \
                 condition_holds(condition, build):
@@ -270,7 +272,7 @@ def test_log(build, name):
 
 
 def run_tests(build, name, tests, tally, at_once=None):
-    """Runs tests by name, one log for all; counts them under `name`."""
+    """Runs tests by name, with one log for all; counts them under `name`."""
     path, _ = test_log(build, name)
     if os.path.exists(path):
         os.unlink(path)
@@ -300,12 +302,12 @@ def by_directory(tests):
 
 
 def chosen(test, wanted):
-    """Whether a suite or test is wanted by name, or by several: A+B."""
+    """Whether a suite or test is wanted by its name, or by several names: A+B."""
     return any(set(words.split('+')) <= {test[0], *test[1]} for words in wanted)
 
 
 def run_build(build, words, tally):
-    """Builds, and runs suites or tests by name; with none, what the build is for."""
+    """Builds, and runs the suites or tests named; without names, those that the build is for."""
     configure(build)
     tests = declared_tests(build)
     if build == 'gcc' and words in ([], ['quick']):
@@ -318,7 +320,7 @@ def run_build(build, words, tally):
             raise Failure(f'{build}: no suite or test called {" or ".join(wanted)}')
     compile_build(build, None if not words and build in WHOLE else tests, tally)
     if words == ['quick']:
-        # In parallel: many tests wait most of their time.
+        # Tests run in parallel, because many wait most of their time.
         run_tests(build, 'quick', [test[0] for test in tests], tally, os.cpu_count() + 1)
         return
     for name, names in by_directory(tests).items():
@@ -340,7 +342,7 @@ class Stop(Exception):
     """Ctrl-C or SIGTERM ended the night."""
 
 
-# Random programs of a night's round: words, and how many seeds.
+# Random programs of one round of a night: words, and how many seeds.
 NIGHT_SEEDS = [
     (['sim_test'], 200), (['sim_test', '--mixed'], 100), (['sim_test', '--lossy'], 100),
     (['sim_test', '--mixed', '--lossy'], 50), (['share_test'], 50), (['share_test', '--mixed'], 50),
@@ -353,19 +355,20 @@ NIGHT_FUZZ = 60     # seconds of one fuzzer in each round
 
 
 def turn_of(names, seed, count):
-    """Some of the names, different ones in each round."""
+    """Some of the names, other ones in each round."""
     at = seed // 200 * count
     return [names[(at + step) % len(names)] for step in range(count)]
 
 
 def night_processes(where, seed):
-    """Jobs on real processes, and searches without a test's seeds."""
+    """Jobs on real processes, and searches that take no seeds as tests do."""
     tests = [test for test in introspect(os.path.basename(where), '--tests') if test['env'].get('MULTI_RANDOM')]
     env = tests[0]['env']
     multi = os.path.join(ROOT, 'tests', 'multi')
     yield [sys.executable, os.path.join(multi, 'random_run.py'), '--seeds', f'{seed}..{seed + 3}'], env
     yield [sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--seeds', f'{seed}..{seed + 4}'], env
-    # A seed is 200 more than that of the round before: rounds go through the whole product.
+    # A round's seed is 200 more than that of the round before: the rounds go through the whole
+    # product.
     yield ([sys.executable, os.path.join(multi, 'kernels_cover.py'), '--product', str(seed // 200 * 40),
             '--seeds', f'{seed}..{seed}'], env)
     yield ([sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--product', '--seeds', f'{seed}..{seed}'],
@@ -381,7 +384,7 @@ def night_processes(where, seed):
 
 
 def night_jobs(build, seed):
-    """What one round runs, from `seed` on: (command, environment)."""
+    """What one round runs, from `seed` on, as (command, environment)."""
     where = directory(build)
     for (name, *words), seeds in NIGHT_SEEDS:
         if build != 'tsan' or name == 'threads_test':
@@ -391,14 +394,15 @@ def night_jobs(build, seed):
 
 
 def night_run(command, env):
-    """Runs one job in a session of its own: its output, and whether it was as it should be."""
+    """Runs one job in a session of its own; returns its output, and whether it ended as it
+    should."""
     with subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors='replace',
                           start_new_session=True) as process:
         try:
             text, _ = process.communicate(timeout=NIGHT_SECONDS)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGTERM)  # the world's tests then tell their seed
+            os.killpg(process.pid, signal.SIGTERM)  # makes the tests of worlds tell their seed
             text, _ = process.communicate()
         except Stop:
             os.killpg(process.pid, signal.SIGTERM)
@@ -408,7 +412,7 @@ def night_run(command, env):
 
 
 def night_job(build, command, env):
-    """How many seeds failed; prints and keeps their lines."""
+    """Prints and keeps the lines of failing seeds; returns how many there are."""
     text, good = night_run(command, env)
     if good:
         return 0
@@ -473,7 +477,7 @@ def run_for(build, files, tally):
 
 
 def make_index():
-    """Executes each test of `quick` alone; what they execute goes into the index."""
+    """Executes each test of `quick` alone, and notes in the index what it executes."""
     configure('cover')
     tests = [test for test in declared_tests('cover') if 'quick' in test[1]]
     compile_build('cover', tests)

@@ -1,8 +1,8 @@
 /*
  * Shows that the fault engine changes nothing but speed (rule 9.4): the same program, run under
  * soft, sigsegv and uffd, takes every page of every node through the same states for the same
- * causes, in the same order, and reads the same values.  Where homes move, pages that are asked for
- * at once come in any order: there each page's own order is compared.
+ * causes, in the same order, and reads the same values.  Where homes move, pages requested at once
+ * come in any order, so only each page's own order is compared.
  *
  * All nodes live in this process, one thread each; a baton goes from one to the next, so that a
  * run is decided by its seed alone.  The moves are seen from outside: the protocol and the engine
@@ -23,14 +23,14 @@
 
 #define NODES    3u
 #define PAGES    48u
-#define WRAPPED_MAX 64u /* messages of a protocol */
+#define WRAPPED_MAX 64u /* the most messages of a protocol */
 #define STEPS    500u
 #define SEEDS    12u
 #define LOCKS    4u
 #define LOCK_ID  0x1000u
-#define OWN_ID   (LOCK_ID + 8 * LOCKS) /* of locks that one node alone takes */
-#define MOST     200000u     /* events of one node: more is a page that faults for ever */
-#define CREATORS (PAGES / 2) /* the pages that node 0 filled before */
+#define OWN_ID   (LOCK_ID + 8 * LOCKS) /* for locks that only one node takes */
+#define MOST     200000u     /* events of one node: with more, a page faults for ever */
+#define CREATORS (PAGES / 2) /* pages that node 0 filled before CREATE */
 
 extern const struct roam_transport roami_transport_shm;
 
@@ -102,13 +102,13 @@ struct trace {
 	struct event *events;
 	size_t count;
 	struct seen seen[PAGES];
-	bool kind_known; /* every fault told whether it was a write */
+	bool kind_known; /* every fault has told whether it was a write */
 };
 
 struct run {
 	const struct roam_protocol *protocol;
 	const struct roami_fault_engine *engine;
-	bool hide_kind; /* soft plays an engine that cannot tell reads from writes */
+	bool hide_kind; /* soft is used as an engine that cannot tell reads from writes */
 	struct roami_options options;
 	struct roami_layout layout;
 	const struct step *steps;
@@ -123,10 +123,10 @@ struct run {
 	unsigned turn;
 	unsigned arrived;
 	unsigned released; /* nodes, before barriers */
-	_Atomic unsigned handling; /* handlers of the protocol's messages that run */
+	_Atomic unsigned handling; /* handlers of the protocol's messages now running */
 };
 
-/* The run under way: callbacks of protocols and signal handlers have no other way to find it. */
+/* The present run: callbacks of protocols and signal handlers have no other way to find it. */
 static struct run *now;
 static struct roam_protocol wrapped_protocol;
 static struct roam_message wrapped_messages[WRAPPED_MAX];
@@ -150,7 +150,7 @@ static void trace_event(struct roami_node *node, const struct event *event)
 	roami_spin_unlock(&trace->lock);
 }
 
-/* What has moved since the last look. */
+/* Notes what has moved since the last look. */
 static void trace_look(struct roami_node *node, enum cause cause)
 {
 	struct trace *trace = &now->traces[node->me];
@@ -177,7 +177,7 @@ static bool event_covers(const struct event *event, uint32_t page)
 	return page >= event->page && page - event->page < count;
 }
 
-/* A move that goes on with the one before it becomes one with that. */
+/* Joins a move that continues the one before it to that one. */
 static bool event_goes_on(const struct trace *trace, const struct event *event)
 {
 	struct event *before = trace->count > 0 ? &trace->events[trace->count - 1] : NULL;
@@ -191,9 +191,8 @@ static bool event_goes_on(const struct trace *trace, const struct event *event)
 }
 
 /*
- * The events of page after page; a call of the engine is one event of each of its pages.  Which
- * thread sees a move first, and whether in one look or two, is the machine's choice where several
- * look.
+ * Splits a node's events by page; a call of the engine is one event of each of its pages.  Where
+ * several threads look, the machine decides which of them sees a move first, and in how many looks.
  */
 static void trace_by_page(struct trace *trace)
 {
@@ -268,7 +267,9 @@ static void wrap_handle(struct roami_node *node, const struct roam_request *requ
 {
 	atomic_fetch_add(&now->handling, 1);
 	now->protocol->messages[request->type - node->regions[0].types].handle(node, request);
-	/* No answer is waited for: it may be in the middle of what the node itself does. */
+	/*
+	 * No answer is waited for, because the other node may be in the middle of its own action.
+	 */
 	if (request->call != 0)
 		trace_look(node, MESSAGE);
 	atomic_fetch_sub(&now->handling, 1);
@@ -307,7 +308,7 @@ struct wrapped {
 	_Alignas(16) uint8_t inner[];
 };
 
-/* The handlers that answered are over, too: what comes next must not race with their end. */
+/* The handlers that answered must be over, too, as the next action must not race with their end. */
 static void handlers_end(void)
 {
 	while (atomic_load(&now->handling) != 0)
@@ -455,7 +456,7 @@ static void act(struct run *run, struct roami_node *node, const struct step *ste
 	trace_look(node, OUTSIDE);
 }
 
-/* Waits for turn `i`.  Held on return. */
+/* Waits for turn `i`, and holds it on return. */
 static void baton_take(struct run *run, unsigned i)
 {
 	pthread_mutex_lock(&run->baton);
@@ -463,7 +464,7 @@ static void baton_take(struct run *run, unsigned i)
 		pthread_cond_wait(&run->passed, &run->baton);
 }
 
-/* The last of `all` gives it on. */
+/* The last of `all` threads passes the turn on. */
 static void baton_pass(struct run *run, unsigned all)
 {
 	handlers_end();
@@ -476,8 +477,9 @@ static void baton_pass(struct run *run, unsigned all)
 }
 
 /*
- * Before a barrier the nodes release one after another, hot pages too: at it they would all at
- * once, and what a release tells others by message would come to them before or after their own.
+ * Before a barrier the nodes release one after another, hot pages too.  At the barrier they would
+ * all release at once, and their messages would come to other nodes before or after these nodes'
+ * own releases.
  */
 static void release_in_turn(struct run *run, struct roami_node *node)
 {
@@ -629,7 +631,7 @@ static struct run *run_make(const struct roam_protocol *protocol,
 	run->steps = steps;
 	roami_options_default(&run->options);
 	run->options.prefetch = seed % 3 == 0 ? 0 : 8;
-	/* Eviction would follow the order in which pages come. */
+	/* Eviction would depend on the order in which pages come. */
 	run->options.cache_pages = seed % 4 == 0 && !roami_homes_move(protocol) ? 6 : 0;
 	run->options.hot = seed % 5 != 0;
 	run_open(run);
@@ -710,7 +712,7 @@ static const struct roami_fault_engine *soft_engine(void)
 	return roami_fault_engines[i];
 }
 
-/* How often a cause was seen, over all seeds: what never happens is not compared. */
+/* How often each cause was seen, over all seeds: a cause that never occurs is not compared. */
 static size_t causes_seen[OUTSIDE + 1];
 
 static void compare_seed(const struct roam_protocol *protocol, uint64_t seed)
@@ -744,7 +746,7 @@ static void compare_seed(const struct roam_protocol *protocol, uint64_t seed)
 static void test_agree(void)
 {
 	for (unsigned i = 0; roami_protocols[i] != NULL; i++) {
-		if (roami_homes_everywhere(roami_protocols[i])) /* one heap needs no engine */
+		if (roami_homes_everywhere(roami_protocols[i])) /* one heap needs no fault engine */
 			continue;
 		for (uint64_t seed = unit_seed(); seed < unit_seed() + SEEDS; seed++)
 			compare_seed(roami_protocols[i], seed);

@@ -36,7 +36,7 @@ void rig_fault(void *arg, uint32_t page, bool write, bool known)
 	enum roam_err err;
 
 	atomic_store(&rig->last_stack, (uintptr_t)__builtin_frame_address(0));
-	errno = EXDEV; /* must not be seen outside */
+	errno = EXDEV; /* must not show outside this file */
 	atomic_fetch_add(&rig->faults, 1);
 	atomic_store(&rig->last_page, page);
 	atomic_store(&rig->last_write, write);
@@ -44,12 +44,12 @@ void rig_fault(void *arg, uint32_t page, bool write, bool known)
 	rig_page_lock(rig, page);
 	from = atomic_load(&rig->access[page]);
 	want = (known ? write : from == ROAM_READ) ? ROAM_WRITE : ROAM_READ;
-	if (from >= want) { /* it has it: once more, the kernel may have dropped the page */
+	if (from >= want) { /* it has the access: again, as the kernel may have dropped the page */
 		want = from;
 		from = ROAM_NONE;
 	}
 	err = rig_protect(rig, page, 1, from, want);
-	if (err != ROAM_OK) { /* it would fault for ever */
+	if (err != ROAM_OK) { /* otherwise it would fault for ever */
 		fprintf(stderr, "%s: page %u: %s\n", rig->engine->name, page, strerror(errno));
 		abort();
 	}
@@ -128,7 +128,7 @@ void rig_close(struct rig *rig)
 	rig_unmap(rig);
 }
 
-/* userfaultfd is forbidden here ("userfaultfd: EPERM"), or the kernel older than what it needs. */
+/* Whether userfaultfd is forbidden here ("userfaultfd: EPERM"), or the kernel is too old for it. */
 static bool engine_may_fail(const char *why)
 {
 	unsigned major = 0, minor = 0;

@@ -44,17 +44,19 @@ struct rig {
 	void *state;
 	struct roami_view view;
 	uint32_t pages;
-	_Atomic uint8_t *access; /* what we asked for */
+	_Atomic uint8_t *access; /* the access that we asked for */
 	_Atomic uint32_t *locks; /* per page: held while its access changes */
 	_Atomic uint32_t faults;
 	_Atomic uint32_t last_page;
 	_Atomic bool last_write;
 	_Atomic bool last_known;
-	_Atomic uint32_t errors;      /* seen by threads, for which CUnit is not made */
+	_Atomic uint32_t errors;      /* seen by threads, in which CUnit cannot be used */
 	_Atomic uintptr_t last_stack; /* an address in the fault function's frame */
 };
 
-/* Opens a heap with memory of its own, closed to children of fork; every page has no access. */
+/*
+ * Opens a heap with memory of its own, which children of fork do not get; every page has no access.
+ */
 enum roam_err rig_open(struct rig *rig, const struct roami_fault_engine *engine, uint32_t pages);
 void rig_close(struct rig *rig);
 
@@ -62,7 +64,7 @@ void rig_close(struct rig *rig);
  */
 void rig_fault(void *arg, uint32_t page, bool write, bool known);
 
-/* protect(), remembered in `access`. */
+/* Calls protect(), and notes the result in `access`. */
 enum roam_err rig_protect(struct rig *rig, uint32_t first, uint32_t count, enum roam_access from,
 			  enum roam_access to);
 
@@ -73,17 +75,20 @@ void rig_store(struct rig *rig, size_t offset, uint8_t value);
 void rig_page_lock(struct rig *rig, uint32_t page);
 void rig_page_unlock(struct rig *rig, uint32_t page);
 
-/* Faults since the last call. */
+/* The number of faults since the last call. */
 uint32_t rig_faults(struct rig *rig);
 
-/* Faults of a write to a page without access: two where the engine cannot tell it from a read. */
+/*
+ * The number of faults of a write to a page without access: two where the engine cannot tell it
+ * from a read.
+ */
 uint32_t rig_write_faults(const struct rig *rig);
 
 bool rig_is_soft(const struct rig *rig);
 
 /*
- * Whether an engine can be tested here; says why not.  Fails the test if this kernel should be able
- * to run it: an engine that fails its own probe is broken, not skipped.
+ * Whether an engine can be tested here; if not, says why.  Fails the test if this kernel should be
+ * able to run the engine: an engine that fails its own probe is broken, not skipped.
  */
 bool rig_engine_usable(const struct roami_fault_engine *engine);
 

@@ -57,7 +57,7 @@ static void foreign_remove(void)
 	sigaction(SIGBUS, &before_ours[1], NULL);
 }
 
-/* An address whose touch gives `number`: no access, or beyond the end of a file. */
+/* An address at which an access raises `number`: without access, or beyond the end of a file. */
 static uint8_t *foreign_page(int number)
 {
 	int fd = number == SIGBUS ? roami_os_memfd("empty", 0) : -1;
@@ -111,7 +111,7 @@ static void chain_under(const struct roami_fault_engine *engine, bool with_info)
 	foreign_remove();
 }
 
-/* Faults outside the heap go to the handlers that were there before, and close puts these back. */
+/* Faults outside the heap go to the handlers that were there before, and close restores these. */
 static void test_chain(void)
 {
 	for (size_t i = 0; roami_fault_engines[i] != NULL; i++) {
@@ -138,10 +138,13 @@ static void stolen(struct rig *rig)
 	foreign_remove(); /* ours */
 	CU_ASSERT(rig->engine->check_handlers(rig->state));
 	rig->engine->close(rig->state);
-	CU_ASSERT(foreign_is_installed(SIGBUS)); /* the newcomer has its way */
+	CU_ASSERT(foreign_is_installed(SIGBUS)); /* the new handler gets its way */
 }
 
-/* A handler that takes our signal loses it at the next check, and is passed what is not ours. */
+/*
+ * A handler that takes our signal loses it at the next check, and then gets the faults that are not
+ * ours.
+ */
 static void test_stolen(void)
 {
 	struct sigaction before[2];
@@ -153,12 +156,14 @@ static void test_stolen(void)
 	sigaction(SIGBUS, &before[1], NULL);
 }
 
-/* What a fault sees of its thread; static, for the fault function has no other way to tell. */
+/*
+ * What the fault function sees of its thread; static, because it has no other way to pass this on.
+ */
 static struct rig *seen_rig;
 static sigset_t seen_mask;
 static stack_t seen_stack;
 static int seen_cancel;
-static bool seen_program; /* an unwinder comes to the program's frames */
+static bool seen_program; /* an unwinder reaches the program's frames */
 
 static void seen_fault(void *arg, uint32_t page, bool write, bool known)
 {
@@ -176,7 +181,7 @@ static void seen_fault(void *arg, uint32_t page, bool write, bool known)
 		rig_store(seen_rig, 3 * PAGE, 33);
 }
 
-/* A heap like the rig's whose faults are looked at. */
+/* Opens a heap like the rig's whose faults are looked at. */
 static void seen_open(struct rig *mine, const struct rig *like)
 {
 	enum roam_err err = rig_open(mine, like->engine, 8);
@@ -223,7 +228,7 @@ static void nothing(int number)
 	(void)number;
 }
 
-/* What the kernel needs of an alternate stack, and a handler that does nothing. */
+/* What the kernel needs of an alternate stack, plus a handler that does nothing. */
 static size_t frame_bytes(uint8_t *room, size_t bytes)
 {
 	struct sigaction action = {.sa_handler = nothing, .sa_flags = SA_ONSTACK}, before;
@@ -286,8 +291,8 @@ static void small_stack(struct rig *rig)
 }
 
 /*
- * A fault leaves errno, the mask of signals, cancellation and the alternate stack as they were, has
- * none of them in its way itself, and needs 1 KiB of the stack it comes on; one within it, too.
+ * A fault leaves errno, the signal mask, cancellation and the alternate stack as they were, is not
+ * hindered by them, and needs 1 KiB of the stack it comes on; so does a fault within a fault.
  */
 static void test_small_stack(void)
 {
@@ -299,7 +304,7 @@ static void test_small_stack(void)
 
 /* ------------------------------------------------------------------------ crashes, in children */
 
-/* Runs `body` in a child and returns its wait status; what it printed to stderr goes to `text`. */
+/* Runs `body` in a child and returns its wait status; its stderr goes to `text`. */
 static int in_child(struct rig *rig, void (*body)(struct rig *rig), char *text, size_t text_bytes)
 {
 	struct rlimit no_core = {0, 0};
@@ -311,7 +316,7 @@ static int in_child(struct rig *rig, void (*body)(struct rig *rig), char *text, 
 		abort();
 	if (pid == 0) {
 		setrlimit(RLIMIT_CORE, &no_core);
-		alarm(20); /* a fault repeated for ever must end */
+		alarm(20); /* so that an endlessly repeated fault ends */
 		dup2(out[1], STDERR_FILENO);
 		body(rig);
 		_exit(0);
@@ -332,7 +337,7 @@ static bool died_of(struct rig *rig, void (*body)(struct rig *rig), int number)
 	return WIFSIGNALED(status) && WTERMSIG(status) == number;
 }
 
-/* A child must make a heap of its own; this one is in no process's way. */
+/* A child must make a heap of its own; no other process uses this one. */
 static void child_open(struct rig *mine, const struct rig *parent)
 {
 	if (rig_open(mine, parent->engine, 8) != ROAM_OK)
@@ -416,7 +421,7 @@ static void thief(int number, siginfo_t *info, void *context)
 		sigaction(number, before, NULL);
 }
 
-/* Another handler took the signals, and passes on to us what we pass on to it. */
+/* Another handler has taken the signals, and passes on to us what we pass on to it. */
 static void child_thief(struct rig *rig)
 {
 	struct sigaction action = {.sa_flags = SA_SIGINFO};
@@ -434,8 +439,8 @@ static void child_thief(struct rig *rig)
 }
 
 /*
- * Deeper than the stack of a fault. The compiler is not told what becomes of a frame: clang would
- * keep only the byte that is used of it, and make a loop of the calls.
+ * Recurses deeper than the stack of a fault.  The compiler is not told what becomes of a frame:
+ * clang would keep only the byte of it that is used, and turn the calls into a loop.
  */
 __attribute__((noinline)) static void deep(unsigned depth)
 {
@@ -454,7 +459,7 @@ static void deep_fault(void *arg, uint32_t page, bool write, bool known)
 	rig_fault(arg, page, write, known);
 }
 
-/* Not a byte beyond the stack of a fault is written: what is next to it may be in use. */
+/* No byte beyond the stack of a fault is written: the memory next to it may be in use. */
 static void child_deep(struct rig *rig)
 {
 	struct rig mine;
@@ -478,7 +483,7 @@ static void wild_fault(void *arg, uint32_t page, bool write, bool known)
 	rig_fault(arg, page, write, known);
 }
 
-/* Its handler jumps out of an error of the library's. */
+/* A handler that jumps out of an error of the library. */
 static void child_jumps_out(struct rig *rig)
 {
 	struct rig mine;
@@ -525,7 +530,7 @@ static void crashes(struct rig *rig)
 	CU_ASSERT(died_of(rig, child_thief, SIGBUS));
 }
 
-/* A real crash looks as it would without us: the process dies, of the right signal. */
+/* A real crash looks as it would without roam: the process dies by the right signal. */
 static void test_crashes(void)
 {
 	if (WITH_ASAN)
@@ -541,7 +546,7 @@ static void child_no_memory(struct rig *rig)
 	(void)rig;
 	if (rig_open(&mine, rig->engine, 8) != ROAM_OK)
 		_exit(1);
-	/* The file that the kernel cannot extend: a shorter one in place of the runtime view. */
+	/* Replaces the runtime view by a shorter file, which the kernel cannot extend. */
 	mmap(mine.view.runtime, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
 	     roami_os_memfd("empty", 0), 0);
 	*(volatile uint8_t *)(mine.view.runtime + 8) = 1;
@@ -556,7 +561,7 @@ static void no_memory(struct rig *rig)
 	CU_ASSERT_PTR_NOT_NULL(strstr(text, "no memory for the page of the shared heap at 0x"));
 }
 
-/* When the system has no memory for a page of the heap there is a message before the SIGBUS. */
+/* When the system has no memory for a page of the heap, a message comes before the SIGBUS. */
 static void test_no_memory(void)
 {
 	if (WITH_ASAN)
@@ -572,10 +577,12 @@ static void child_touches(struct rig *rig)
 	*(volatile uint8_t *)rig->view.app = 99;
 }
 
-/* What a node made by fork does: forget the parent's heap, make its own in the same place. */
+/*
+ * What a node made by fork does: it forgets the parent's heap, and makes its own in the same place.
+ */
 static void child_own_heap(struct rig *rig)
 {
-	struct rig mine = *rig; /* faults counted there went by the parent's state */
+	struct rig mine = *rig; /* faults counted before used the parent's state */
 	struct roami_view *view = &mine.view;
 
 	view->fd = roami_os_memfd("child", view->bytes);
@@ -589,7 +596,7 @@ static void child_own_heap(struct rig *rig)
 	memset((void *)mine.access, 0, mine.pages);
 	if (mine.engine->open(mine.state, view, rig_fault, &mine) != ROAM_OK)
 		_exit(2);
-	if (rig->last_page == 2) /* late, with the new heap in the same place */
+	if (rig->last_page == 2) /* makes the new heap late, in the same place */
 		rig->engine->close(rig->state);
 	if (rig_load(&mine, 0) != 0 || rig_faults(&mine) != 1)
 		_exit(3);
@@ -617,7 +624,7 @@ static void forks(struct rig *rig)
 	}
 	CU_ASSERT_EQUAL(system("true"), 0);
 
-	/* The parent's heap is as before. */
+	/* Checks that the parent's heap is as before. */
 	CU_ASSERT_EQUAL(rig_load(rig, 0), 11);
 	rig_store(rig, 0, 12);
 	CU_ASSERT_EQUAL(rig_faults(rig), 0);

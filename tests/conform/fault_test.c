@@ -1,6 +1,6 @@
 /*
- * What every fault engine must do: take access away and give it, report each touch without access
- * once, keep the bytes, and stand races and limits.
+ * What every fault engine must do: take access away and give it, report each access without
+ * permission once, keep the bytes, and withstand races and limits.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -27,7 +27,7 @@ static void first_touch(struct rig *rig)
 	CU_ASSERT_EQUAL(atomic_load(&rig->last_write), atomic_load(&rig->last_known));
 	CU_ASSERT_EQUAL(rig->view.runtime[7 * PAGE + 4095], 9);
 
-	/* Nothing came along with them. */
+	/* No other pages came along. */
 	CU_ASSERT_EQUAL(rig_load(rig, 4 * PAGE), 0);
 	CU_ASSERT_EQUAL(rig_load(rig, 2 * PAGE + 4095), 0);
 	CU_ASSERT_EQUAL(rig_load(rig, 8 * PAGE), 0);
@@ -96,13 +96,13 @@ static void fill_and_open(struct rig *rig)
 	CU_ASSERT_EQUAL(rig_load(rig, 6 * PAGE), 0);
 	CU_ASSERT_EQUAL(rig_faults(rig), 2);
 
-	/* Not where bytes are already. */
+	/* Nothing is copied where there are bytes already. */
 	rig->view.runtime[8 * PAGE] = 3;
 	CU_ASSERT_EQUAL(rig->engine->copy(rig->state, 8, 1, bytes), 0);
 	CU_ASSERT_EQUAL(rig_load(rig, 8 * PAGE), 3);
 	CU_ASSERT_EQUAL(rig_faults(rig), 1);
 
-	/* Several, up to such a page. */
+	/* Several pages are copied, up to such a page. */
 	rig->view.runtime[12 * PAGE] = 4;
 	CU_ASSERT_EQUAL(rig->engine->copy(rig->state, 10, 3, bytes), 2);
 	atomic_store(&rig->access[10], ROAM_READ);
@@ -113,7 +113,7 @@ static void fill_and_open(struct rig *rig)
 	CU_ASSERT_EQUAL(rig->view.runtime[12 * PAGE], 4);
 }
 
-/* Bytes into holes, and open for reading; only there. */
+/* Copies bytes into holes, and opens them for reading; other pages stay. */
 static void test_fill_and_open(void)
 {
 	rig_each_engine(16, false, fill_and_open);
@@ -133,7 +133,7 @@ static void open_holes(struct rig *rig)
 	rig_store(rig, 5 * PAGE, 1);
 	CU_ASSERT_EQUAL(rig_faults(rig), rig_write_faults(rig));
 
-	/* A page with bytes in the way keeps them, and protect does the rest. */
+	/* A page that has bytes already keeps them, and protect does the rest. */
 	rig->view.runtime[9 * PAGE] = 3;
 	CU_ASSERT_NOT_EQUAL(rig->engine->zero(rig->state, 8, 3), ROAM_OK);
 	CU_ASSERT_EQUAL(rig_protect(rig, 8, 3, ROAM_NONE, ROAM_WRITE), ROAM_OK);
@@ -174,7 +174,7 @@ static void fill_holes(struct rig *rig)
 	rig_load(rig, 22 * PAGE);
 	CU_ASSERT_EQUAL(rig_faults(rig), 1);
 
-	/* What has bytes in it stays as it is. */
+	/* A page that has bytes stays as it is. */
 	rig->view.runtime[25 * PAGE] = 3;
 	rig->engine->fill(rig->state, 24, 3);
 	CU_ASSERT_EQUAL(rig->view.runtime[25 * PAGE], 3);
@@ -212,7 +212,7 @@ static void mixed_ranges(struct rig *rig)
 {
 	uint32_t expected = 0;
 
-	/* Holes, pages with bytes, pages open already: all become readable, none writable. */
+	/* Makes holes, pages with bytes and open pages readable, none of them writable. */
 	for (uint32_t page = 0; page < 96; page += 3) {
 		rig->view.runtime[page * PAGE] = (uint8_t)page;
 		if (page % 2 == 0)
@@ -223,7 +223,7 @@ static void mixed_ranges(struct rig *rig)
 		CU_ASSERT_EQUAL(rig_load(rig, page * PAGE), page % 3 == 0 ? (uint8_t)page : 0);
 	CU_ASSERT_EQUAL(rig_faults(rig), 0);
 
-	/* Write-protect over written and readable pages. */
+	/* Write-protects written and readable pages. */
 	for (uint32_t page = 0; page < 96; page += 5, expected++)
 		rig_store(rig, page * PAGE + 1, 7);
 	CU_ASSERT_EQUAL(rig_faults(rig), expected);
@@ -232,7 +232,7 @@ static void mixed_ranges(struct rig *rig)
 		rig_store(rig, page * PAGE + 2, 8);
 	CU_ASSERT_EQUAL(rig_faults(rig), 96);
 
-	/* Zap over all kinds. */
+	/* Zaps pages of all kinds. */
 	CU_ASSERT_EQUAL(rig_protect(rig, 10, 10, ROAM_WRITE, ROAM_NONE), ROAM_OK);
 	CU_ASSERT_EQUAL(rig_protect(rig, 30, 10, ROAM_WRITE, ROAM_READ), ROAM_OK);
 	CU_ASSERT_EQUAL(rig_protect(rig, 5, 40, ROAM_READ, ROAM_NONE), ROAM_OK);
@@ -240,7 +240,7 @@ static void mixed_ranges(struct rig *rig)
 		CU_ASSERT_EQUAL(rig_load(rig, page * PAGE + 2), 8);
 	CU_ASSERT_EQUAL(rig_faults(rig), 40);
 
-	/* Give write access over readable and closed pages, as if all were closed. */
+	/* Gives write access to readable and closed pages, as if all were closed. */
 	CU_ASSERT_EQUAL(rig_protect(rig, 8, 4, ROAM_READ, ROAM_NONE), ROAM_OK);
 	CU_ASSERT_EQUAL(rig_protect(rig, 5, 40, ROAM_NONE, ROAM_WRITE), ROAM_OK);
 	for (uint32_t page = 5; page < 45; page++)
@@ -248,7 +248,10 @@ static void mixed_ranges(struct rig *rig)
 	CU_ASSERT_EQUAL(rig_faults(rig), 0);
 }
 
-/* Calls over ranges do for every page what the single calls do, whatever the pages had. */
+/*
+ * Calls over ranges do for every page what calls for single pages do, whatever access the pages
+ * had.
+ */
 static void test_mixed_ranges(void)
 {
 	rig_each_engine(96, false, mixed_ranges);
@@ -327,13 +330,13 @@ static void close_gives_back(struct rig *rig)
 	CU_ASSERT_EQUAL(rig_faults(rig), 1);
 }
 
-/* After close the app view is plain memory with the same bytes; open again takes it over again. */
+/* After close the app view is plain memory with the same bytes; open takes it over again. */
 static void test_close(void)
 {
 	rig_each_engine(4, false, close_gives_back);
 }
 
-/* An open that fails reports it and can be closed. */
+/* An open that fails reports that, and can be closed. */
 static void test_failed_open(void)
 {
 	for (size_t i = 0; roami_fault_engines[i] != NULL; i++) {
@@ -361,7 +364,7 @@ static void dropped_mapping(struct rig *rig)
 	rig_store(rig, 0, 1);
 	CU_ASSERT_EQUAL(rig_load(rig, PAGE), 0);
 	rig_faults(rig);
-	/* What the kernel does to reclaim memory. */
+	/* Does what the kernel does to reclaim memory. */
 	madvise(rig->view.app, 2 * PAGE, MADV_DONTNEED);
 	CU_ASSERT_EQUAL(rig_load(rig, 0), 1);
 	CU_ASSERT_EQUAL(rig_load(rig, PAGE), 0);
@@ -390,7 +393,7 @@ struct writer {
 	_Atomic bool *stop;
 };
 
-/* Counts up its own byte of random pages. */
+/* Counts up this thread's own byte of random pages. */
 static void *writer_run(void *arg)
 {
 	struct writer *writer = arg;
@@ -410,7 +413,7 @@ static void *writer_run(void *arg)
 	return NULL;
 }
 
-/* The writers' bytes of a page, which only the caller may see change. */
+/* The writers' bytes of a page, of which only the caller may change the access. */
 static uint32_t page_sum(const struct rig *rig, uint32_t page)
 {
 	uint32_t sum = 0;
@@ -420,7 +423,7 @@ static uint32_t page_sum(const struct rig *rig, uint32_t page)
 	return sum;
 }
 
-/* Takes access away from a run of pages and looks whether a thread still writes there. */
+/* Takes access away from a run of pages, and checks that no thread writes there any more. */
 static void take_away(struct rig *rig, uint64_t *seed)
 {
 	uint32_t count = 1 + (uint32_t)unit_below(seed, 4);
@@ -499,7 +502,7 @@ static void alternating(struct rig *rig)
 		CU_ASSERT_EQUAL(err, ROAM_ENOMEM);
 	}
 
-	/* It can go on with fewer. */
+	/* The heap can go on with fewer. */
 	CU_ASSERT_EQUAL(rig_protect(rig, 0, rig->pages, ROAM_READ, ROAM_NONE), ROAM_OK);
 	rig_store(rig, 1000 * PAGE, 1);
 	CU_ASSERT_EQUAL(rig_faults(rig), rig_write_faults(rig));
@@ -513,7 +516,7 @@ static void test_alternating(void)
 	rig_each_engine(ALTERNATING, false, alternating);
 }
 
-/* Several heaps in one process, under all engines, each fault to its own. */
+/* Several heaps in one process, under all engines: each gets its own faults. */
 static void test_many_heaps(void)
 {
 	struct rig rigs[9];
@@ -530,7 +533,7 @@ static void test_many_heaps(void)
 			CU_ASSERT_EQUAL(rig_faults(&rigs[i]), rig_write_faults(&rigs[i]));
 			CU_ASSERT_EQUAL(atomic_load(&rigs[i].last_page), round);
 		}
-		if (round == 4 && count > 3) { /* one goes; the others stay */
+		if (round == 4 && count > 3) { /* one heap is closed; the others stay */
 			rig_close(&rigs[--count]);
 			rig_close(&rigs[--count]);
 		}

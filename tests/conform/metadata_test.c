@@ -1,8 +1,8 @@
 /*
  * Shows what a touched page costs beside its bytes: with a million pages touched, at most 64 bytes
  * each (page entry, the protocol's word, header, directory, list of sharers), by the resident set
- * of the whole process.  The engine here opens pages without touching them, so the million pages
- * themselves take no memory; copies that the protocol makes are given back at once.
+ * of the whole process.  The engine of this test opens pages without touching them, so the million
+ * pages themselves take no memory; copies that the protocol makes are given back at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 #define PAGES     (1u << 20)
 #define BATCH     1024u /* pages of copies kept at most */
-#define BYTES_MAX 48u /* of the core; 64 with the default protocol's */
+#define BYTES_MAX 48u /* of the core; 64 with the default protocol's part */
 #define NODES     2u
 
 extern const struct roam_transport roami_transport_shm;
@@ -70,7 +70,7 @@ static void pair_open(struct pair *pair, const struct roam_protocol *protocol)
 		pair->bases[i] = roami_os_reserve(pair->layout.total);
 		if (pair->bases[i] == NULL)
 			abort();
-		/* Or one byte of a huge page would count as two megabytes. */
+		/* Otherwise one byte of a huge page would count as two megabytes. */
 		madvise(pair->bases[i], pair->layout.total, MADV_NOHUGEPAGE);
 	}
 	for (unsigned i = 0; i < NODES; i++)
@@ -87,7 +87,7 @@ static void pair_close(struct pair *pair)
 
 /* -------------------------------------------------------------------------------- measuring */
 
-/* Bytes of this process in memory, files' pages apart. */
+/* This process's resident memory, without pages of files. */
 static uint64_t resident_bytes(void)
 {
 	FILE *file = fopen("/proc/self/status", "r");
@@ -129,7 +129,7 @@ static bool is_default(const struct roam_protocol *protocol)
 
 static void check_touch(struct roami_node *node, bool write, uint32_t count, const char *what)
 {
-	/* Twins are apart, and what a protocol keeps of every node's writes. */
+	/* Not counted: twins, and what a protocol keeps of every node's writes. */
 	uint64_t before = resident_bytes(), bytes, twins = pages_of(node)->twins.fresh,
 		 most = BYTES_MAX + node->protocol->page_size +
 			NODES * node->protocol->page_node_size;
@@ -143,13 +143,16 @@ static void check_touch(struct roami_node *node, bool write, uint32_t count, con
 	for (uint32_t page = 0; page < count; page++)
 		if (roami_page_access(node, page) == ROAM_NONE)
 			CU_FAIL_FATAL("a page that was not opened");
-	CU_ASSERT(bytes > sizeof(struct roami_page) * count); /* it is what was measured */
+	CU_ASSERT(bytes > sizeof(struct roami_page) * count); /* this is what was measured */
 	CU_ASSERT(bytes <= most * count);
 }
 
 static void test_protocol(const struct roam_protocol *protocol)
 {
-	/* The others cost as much a page, and with messages of their own are slow. */
+	/*
+	 * The other protocols cost as much for each page, and with messages of their own they are
+	 * slow.
+	 */
 	uint32_t count = is_default(protocol) ? PAGES : PAGES / 16;
 	uint64_t before = resident_bytes();
 	struct pair *pair = malloc(sizeof(*pair));

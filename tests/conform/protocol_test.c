@@ -33,14 +33,14 @@ struct test {
 	struct world *world;
 	unsigned threads;
 	unsigned turn;
-	unsigned reached; /* free for the test */
+	unsigned reached; /* ids free for the test */
 	bool flagged;
 	struct member members[THREADS_MAX];
 };
 
 typedef void test_main_fn(struct test *test, struct member *member, struct roami_node *node);
 
-/* What a fiber gets: the test's function, typed. */
+/* The argument of a fiber: the test's function, with its type. */
 struct start {
 	test_main_fn *fn;
 	struct member *member;
@@ -103,7 +103,7 @@ static uint64_t page_at(uint32_t page)
 	return page * ROAMI_PAGE;
 }
 
-/* The test's turns, outside of roam: nothing but the schedule is ordered by them. */
+/* Makes turns outside of roam: only the schedule is ordered by them. */
 static void turn_wait(struct test *test, unsigned turn)
 {
 	while (test->turn < turn)
@@ -142,8 +142,8 @@ static bool test_seed(struct test *test, test_main_fn *fn)
 }
 
 /*
- * Runs for every protocol and some seeds; `shape` adapts what the seed drew, `after` looks at the
- * world; both may be NULL.
+ * Runs a test for every protocol and some seeds; `shape` adapts what the seed drew, `after` looks
+ * at the world; both may be NULL.
  */
 static void test_all(void (*shape)(struct test *test), test_main_fn *fn,
 		     bool (*after)(struct test *test))
@@ -175,7 +175,7 @@ static void threads_set(struct test *test, unsigned nodes, const unsigned *threa
 		test->config.threads[i] = threads[i];
 }
 
-/* One writer at a time; `copies`: others may have some to read. */
+/* One node writes at a time; `copies`: others may have a copy to read. */
 static bool one_writer(const struct test *test, bool copies)
 {
 	return test->config.protocol->writes == ROAM_WRITES_FAULT &&
@@ -184,7 +184,7 @@ static bool one_writer(const struct test *test, bool copies)
 
 /* --------------------------------------------------------------------------------------- tests */
 
-/* The nodes that touch a page first, and second, find the creator's bytes, or zero. */
+/* The first and the second node to touch a page find the creator's bytes, or zero. */
 static void first_touch_main(struct test *test, struct member *member, struct roami_node *node)
 {
 	const uint8_t *initial = world_initial(test->world);
@@ -218,7 +218,7 @@ static void test_first_touch(void)
 #define COLUMNS 8u
 #define ROWS    20u
 
-/* The words are at node 0, on another host; the pages are one block. */
+/* The directory words are at node 0, on another host; the pages are one block. */
 static void columns_shape(struct test *test)
 {
 	threads_set(test, 2, (unsigned[]){1, 1});
@@ -227,7 +227,7 @@ static void columns_shape(struct test *test)
 	test->config.placement = ROAM_PLACE_FIRST_TOUCH;
 }
 
-/* A node that writes rows of COLUMNS pages, all of them a page at a time. */
+/* A node writes rows of COLUMNS pages, one page of every row at a time. */
 static void columns_main(struct test *test, struct member *member, struct roami_node *node)
 {
 	for (uint32_t page = 0; member->node == 0 && page < node->layout.pages; page++)
@@ -299,7 +299,10 @@ static void test_false_sharing(void)
 	test_all(NULL, sharing_main, NULL);
 }
 
-/* One rewrites a whole page but for one byte, which another writes at the same time (rule 1.5). */
+/*
+ * One thread rewrites a whole page except for one byte, which another writes at the same time (rule
+ * 1.5).
+ */
 static void dense_main(struct test *test, struct member *member, struct roami_node *node)
 {
 	uint8_t words[64];
@@ -325,7 +328,7 @@ static void test_dense(void)
 	test_all(NULL, dense_main, NULL);
 }
 
-/* The first to touch a page writes it unseen; others read; it writes on (rule 6.7). */
+/* The node that touches a page first writes it unseen; others read; it writes again (rule 6.7). */
 static void own_page_main(struct test *test, struct member *member, struct roami_node *node)
 {
 	uint64_t at = page_at(11 + member->node);
@@ -354,7 +357,7 @@ static void test_own_page(void)
 static void evict_shape(struct test *test)
 {
 	test->config.cache_pages = EVICT_CACHE;
-	test->config.kind_known = true; /* else two readers of a page may pass for a writer */
+	test->config.kind_known = true; /* otherwise two readers may pass for a writer */
 	if (test->config.prefetch > 2)
 		test->config.prefetch = 2;
 }
@@ -438,7 +441,7 @@ static void test_lock_errors(void)
 	test_all(NULL, lock_errors_main, NULL);
 }
 
-/* Nodes with unlike numbers of threads; none leaves before the last has come. */
+/* Nodes have different numbers of threads; no thread leaves before the last one has come. */
 static void barrier_shape(struct test *test)
 {
 	static const unsigned threads[][6] = {{1, 3, 2, 0}, {4, 1, 0}, {1, 1, 1, 1, 1, 2}};
@@ -465,7 +468,7 @@ static void barrier_main(struct test *test, struct member *member, struct roami_
 		for (unsigned other = 0; other < test->threads; other++) {
 			uint32_t value = get(node, page_at(1) + 64 * other);
 
-			/* An SC protocol may show the next round's already. */
+			/* Under an SC protocol a thread may see the next round's value already. */
 			CHECK(test, value == round || value == round + 1);
 		}
 	}
@@ -477,9 +480,9 @@ static void test_barriers(void)
 }
 
 /*
- * A barrier of two, first of two threads of nodes 1 and 2, then, as soon as one of them knows that
- * it is over, of node 1's other thread and one of node 3: the first one's departure may still be
- * on its way to node 1.
+ * A barrier of two: first of two threads of nodes 1 and 2; then, as soon as one of them knows that
+ * this is over, of node 1's other thread and one of node 3.  The first departure may still be on
+ * its way to node 1.
  */
 static void reuse_shape(struct test *test)
 {
@@ -522,7 +525,7 @@ static void test_barrier_reuse(void)
 	test_all(reuse_shape, reuse_main, NULL);
 }
 
-/* A page is where it was touched last, and nowhere else. */
+/* Checks that a page is at the node that touched it last, and nowhere else. */
 static void moves_main(struct test *test, struct member *member, struct roami_node *node)
 {
 	unsigned nodes = test->config.nodes;
@@ -546,7 +549,7 @@ static void moves_main(struct test *test, struct member *member, struct roami_no
 
 static void moves_shape(struct test *test)
 {
-	/* Without synchronisation only sequential consistency shows the values. */
+	/* Without synchronisation only sequentially consistent protocols show the values. */
 	if (test->config.protocol->model != ROAM_MODEL_SC)
 		threads_set(test, 1 + 1, (const unsigned[]){1, 1});
 }
@@ -564,7 +567,7 @@ static void test_moves(void)
 
 /*
  * Many readers or one writer: a reader keeps its copy, and reads again without a fault; a write
- * leaves no other node access, and costs a question to each that had a copy.
+ * leaves no other node access, and costs one request to each node that had a copy.
  */
 static uint64_t readers_messages(struct test *test)
 {
@@ -625,7 +628,7 @@ static void readers_shape(struct test *test)
 {
 	test->config.kind_known = true;
 	test->config.cache_pages = 0;
-	test->config.queue_max = 64; /* messages that wait for room count twice */
+	test->config.queue_max = 64; /* messages that have to wait for room count twice */
 }
 
 static void test_readers(void)

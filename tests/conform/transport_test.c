@@ -1,7 +1,7 @@
 /*
- * All transports of the build keep the same promises (roam/transport.h): three nodes of one
- * process exchange messages of every size, flood each other, sleep and are woken.  What a transport
- * does not promise, as that messages arrive, is not asked for.
+ * All transports of the build keep the same promises (roam/transport.h): three nodes of one process
+ * exchange messages of every size, flood each other, sleep and are woken.  What a transport does
+ * not promise, such as that messages arrive, is not tested.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -15,16 +15,16 @@
 #include "unit.h"
 
 #define NODES      3u
-#define RING       ((size_t)1 << 20) /* of a node's memory, where a transport needs that */
+#define RING       ((size_t)1 << 20) /* of a node's memory, for transports that need it */
 #define SIZE_MAX_  (64u * 1024)
 #define SOON_NS    UINT64_C(2000000000)
-#define AGAIN_NS   UINT64_C(50000000) /* then a message that may be lost is sent again */
+#define AGAIN_NS   UINT64_C(50000000) /* after that a message that may be lost is sent again */
 #define BRIEFLY_NS UINT64_C(30000000)
 
 struct side {
 	void *state;
 	uint64_t arrived[NODES]; /* messages of each */
-	uint32_t last[NODES];    /* number of the last one */
+	uint32_t last[NODES];    /* number of the last message */
 	size_t bytes;
 	bool disordered, spoiled;
 };
@@ -130,7 +130,7 @@ static void message_make(uint32_t number, size_t bytes)
 	memcpy(message, &number, sizeof(number));
 }
 
-/* In three parts, one of them empty. */
+/* Sends a message in three parts, one of them empty. */
 static bool rig_send(unsigned from, unsigned to, uint32_t number, size_t bytes)
 {
 	struct iovec parts[3] = {{message, bytes / 3},
@@ -141,7 +141,7 @@ static bool rig_send(unsigned from, unsigned to, uint32_t number, size_t bytes)
 	return tested->send(sides[from].state, to, parts, 3) == ROAM_OK;
 }
 
-/* Until a message has come; sends it again where it may be lost. */
+/* Waits until a message has come; sends it again if it may be lost. */
 static bool rig_await(unsigned from, unsigned to, uint32_t number, size_t bytes)
 {
 	uint64_t before = sides[to].arrived[from], start = roami_os_now_ns(), again = start, now;
@@ -155,7 +155,7 @@ static bool rig_await(unsigned from, unsigned to, uint32_t number, size_t bytes)
 		rig_poll(to);
 		rig_poll(from);
 	} while ((sides[to].arrived[from] == before || sides[to].last[from] != number) &&
-		 now - start < SOON_NS); /* what was sent again before can still arrive */
+		 now - start < SOON_NS); /* a message that was sent again before can still arrive */
 	return sides[to].arrived[from] > before && sides[to].last[from] == number &&
 	       sides[to].bytes == bytes;
 }
@@ -183,7 +183,10 @@ static void case_sizes(void)
 		CU_ASSERT(!sides[i].spoiled);
 }
 
-/* Nobody polls meanwhile: send() says when there is no room, and goes on when there is again. */
+/*
+ * Nobody polls meanwhile: send() reports when there is no room, and goes on when there is room
+ * again.
+ */
 static void case_flood(void)
 {
 	uint32_t sent = 0, number = 1000;
@@ -255,7 +258,7 @@ static void *sleeper_main(void *arg)
 	return NULL;
 }
 
-/* Sleeps at node 0 until `wake`, a moment later, has an effect; how long. */
+/* Sleeps at node 0 until `wake`, a moment later, has an effect; returns how long. */
 static uint64_t sleep_until(enum roam_sleeper who, uint64_t timeout_ns, void (*wake)(void))
 {
 	struct sleeper sleeper = {.who = who, .timeout_ns = timeout_ns};
@@ -297,7 +300,10 @@ static void drain(void)
 		rig_poll(0);
 }
 
-/* A message wakes, wake() does, and its own sleeper alone; what has come is never slept through. */
+/*
+ * A message wakes a sleeper, wake() wakes only its own one, and nobody sleeps through what has
+ * come.
+ */
 static void case_sleep(void)
 {
 	if (tested->wait == NULL)
@@ -317,7 +323,7 @@ static void case_sleep(void)
 	CU_ASSERT(sleep_until(ROAM_SLEEPER_SERVICE, SOON_NS, wake_nobody) < SOON_NS / 2);
 }
 
-/* The service thread does not hear what it does not listen to, and hears it once it does. */
+/* The service thread hears arrivals only while it listens. */
 static void case_listen(void)
 {
 	if (tested->listen == NULL)
@@ -343,7 +349,7 @@ static void case_file(void)
 	CU_ASSERT_EQUAL(poll(&at, 1, 0), 0);
 }
 
-/* Every case, each on nodes of its own, over each transport that works here. */
+/* Runs every case, each on nodes of its own, over each transport that works here. */
 static void each_transport(void (*body)(void))
 {
 	char why[256];

@@ -5,22 +5,23 @@
 #include <string.h>
 
 /*
- * The element after some of the events.  Which tuples there are, and which of them are tagged,
- * follows from the set of events done, for their outcomes name the numbers; what does not is below.
+ * The element after some of the events.  The set of events done tells which tuples there are and
+ * which of them are tagged, because outcomes name the numbers; the other fields hold what it does
+ * not tell.
  */
 struct spec {
 	uint64_t done; /* a bit for each event */
 	uint64_t delta;
 	uint64_t oldest;
-	uint8_t numbers[HISTORY_UNSURE_MAX]; /* of operations whose outcome is not known */
+	uint8_t numbers[HISTORY_UNSURE_MAX]; /* of operations with unknown outcome */
 };
 
-#define NOT_BEGUN ROAM_EPEER /* of the second half of a mob, say: nothing follows from it */
+#define NOT_BEGUN ROAM_EPEER /* outcome of a mob's second half, say: tells nothing */
 
 struct search {
 	const struct history *history;
 	uint64_t sure; /* a bit for each event that was done */
-	struct spec *seen; /* a table of specs that lead nowhere; done 0: none */
+	struct spec *seen; /* a table of specs from which no order leads on; done 0: no entry */
 	size_t size, used;
 };
 
@@ -31,7 +32,7 @@ static bool spec_has(const struct spec *spec, unsigned event)
 	return (spec->done >> event & 1) != 0;
 }
 
-/* The number of the tuple that an event of the spec's moved or observed; 0: none. */
+/* The number of the tuple that an event of the spec moved or observed; 0: none. */
 static uint64_t spec_got(const struct spec *spec, const struct history_event *event)
 {
 	if (event->unsure != 0)
@@ -87,7 +88,7 @@ static uint64_t spec_value(const struct search *search, const struct spec *spec,
 	return UINT64_MAX;
 }
 
-/* The number an observe is for; beyond `last`: it has to wait. */
+/* The number of the tuple that an observe is to get; beyond `last`: the observe has to wait. */
 static uint64_t spec_number(const struct search *search, const struct spec *spec,
 			    const struct history_event *event, bool *skipped_p)
 {
@@ -101,7 +102,7 @@ static uint64_t spec_number(const struct search *search, const struct spec *spec
 		return spec->oldest <= last ? last : last + 1;
 	case ROAM_PS_NUMBER:
 		return event->argument;
-	case ROAM_PS_MATCH: /* never in a history */
+	case ROAM_PS_MATCH: /* no history contains it */
 	case ROAM_PS_NEXT:
 		break;
 	}
@@ -125,7 +126,7 @@ static bool spec_observe(const struct search *search, const struct spec *spec,
 	       event->value == spec_value(search, spec, number);
 }
 
-/* As spec_apply, for an operation whose outcome is not known: if it does anything. */
+/* spec_apply for an operation whose outcome is not known; false if it does nothing. */
 static bool spec_apply_unsure(const struct search *search, const struct spec *spec,
 			      const struct history_event *event, struct spec *next)
 {
@@ -150,7 +151,7 @@ static void spec_truncate(struct spec *spec, uint64_t last, uint64_t argument)
 	spec->oldest = first > spec->oldest ? first : spec->oldest;
 }
 
-/* Whether the event can come next with its outcome; *next is the element after it. */
+/* Whether the event, with its outcome, can come next; *next is the element after it. */
 static bool spec_apply(const struct search *search, const struct spec *spec, unsigned index,
 		       struct spec *next)
 {
@@ -215,7 +216,7 @@ static void seen_grow(struct search *search)
 static bool search_from(struct search *search, const struct spec *spec)
 {
 	const struct history *history = search->history;
-	uint64_t ended = UINT64_MAX; /* what begins later cannot come next */
+	uint64_t ended = UINT64_MAX; /* later events begin later and cannot come next */
 
 	if ((spec->done & search->sure) == search->sure)
 		return true;

@@ -11,20 +11,20 @@
 #define PUBS_MAX 12u
 #define CLOCKS   RANDOM_THREADS_MAX
 
-/* A counter that its producer raises under a lock, to tell others what it wrote before. */
+/* A counter that its producer raises under a lock, to tell other threads what it wrote before. */
 struct gen_pub {
 	uint16_t object;
 	uint16_t lock;
 	uint16_t cond;
 	int producer;
-	int consumer; /* >= 0: the only one that waits; it is signalled */
+	int consumer; /* >= 0: the only thread that waits; it is signalled */
 	uint64_t count;
 	uint32_t clock[CLOCKS];
 	uint32_t told[RANDOM_OBJECTS_MAX]; /* scoped: the producer's clock at its last store in a
 					      section that raised the counter */
 };
 
-/* Scoped: a thread has seen `writer`'s stores to one object, up to `clock`, by a lock. */
+/* Scoped: a lock has shown a thread `writer`'s stores to one object, up to `clock`. */
 struct gen_shown {
 	unsigned writer;
 	uint32_t clock;
@@ -36,7 +36,7 @@ struct gen_flag {
 	uint32_t setter, clearer;
 	uint32_t clear_clock;
 	uint32_t clock[CLOCKS];
-	uint32_t waits[CLOCKS]; /* clocks of those that waited, and of the setter */
+	uint32_t waits[CLOCKS]; /* clocks of the threads that waited, and of the setter */
 };
 
 struct gen_barrier {
@@ -45,7 +45,7 @@ struct gen_barrier {
 				    there */
 };
 
-/* A block: one life after the other, each ordered after the one before. */
+/* A block: it is allocated again and again, and each life is ordered after the one before. */
 struct gen_block {
 	bool alive;
 	bool freed; /* at least once */
@@ -55,14 +55,14 @@ struct gen_block {
 
 struct gen {
 	struct rng rng;
-	struct rng apart; /* of what came later, and leaves the other programs as they were */
+	struct rng apart; /* for newer operations: others keep their programs */
 	struct random_program *program;
 	unsigned threads;
 	uint32_t clock[CLOCKS][CLOCKS];
-	uint32_t written[RANDOM_OBJECTS_MAX][CLOCKS]; /* by thread: its clock at its last store */
+	uint32_t written[RANDOM_OBJECTS_MAX][CLOCKS]; /* per thread: its clock at its last store */
 	uint32_t read[RANDOM_OBJECTS_MAX][CLOCKS];
 	struct gen_shown shown[CLOCKS][RANDOM_OBJECTS_MAX];
-	uint16_t owner[RANDOM_OBJECTS_MAX]; /* lock; NO_LOCK: ordered by other means */
+	uint16_t owner[RANDOM_OBJECTS_MAX]; /* its lock; NO_LOCK: ordered by other means */
 	uint32_t shared;                    /* objects below are free to use; above: counters */
 	unsigned locks;
 	struct gen_pub pubs[PUBS_MAX];
@@ -144,7 +144,7 @@ static uint32_t gen_tick(struct gen *gen, unsigned thread)
 
 /* -------------------------------------------------------------------------------------- access */
 
-/* Not in a block, or in one whose allocation is ordered before `clock`, and not freed. */
+/* Whether an object is in no block, or in one not freed whose allocation is before `clock`. */
 static bool gen_alive(const struct gen *gen, const uint32_t *clock, uint32_t object)
 {
 	unsigned block = gen->program->objects[object].block;
@@ -171,7 +171,7 @@ static bool gen_knows(const struct gen *gen, unsigned thread, const uint32_t *cl
 static bool gen_may(const struct gen *gen, unsigned thread, const uint32_t *clock, uint32_t object,
 		    bool store)
 {
-	/* All stores, not the last: it may be one that is skipped. */
+	/* All stores count, not only the last one, which a run may skip. */
 	return gen_alive(gen, clock, object) &&
 	       gen_knows(gen, thread, clock, object, gen->written[object]) &&
 	       (!store || gen_knows(gen, thread, clock, object, gen->read[object]));
@@ -199,7 +199,7 @@ static void gen_emit(struct gen *gen, unsigned thread, uint32_t object, bool sto
 		gen_store(gen, thread, object, RANDOM_FRESH);
 }
 
-/* One access, at `clock`, with the locks held; false: nothing allowed was found. */
+/* Emits one access, at `clock`, with the locks held; false: no allowed one was found. */
 static bool gen_access(struct gen *gen, unsigned thread, const uint32_t *clock, unsigned held,
 		       unsigned inner)
 {
@@ -208,7 +208,7 @@ static bool gen_access(struct gen *gen, unsigned thread, const uint32_t *clock, 
 		bool store = rng_one_in(&gen->rng, gen->store_in);
 		uint16_t owner = gen->owner[object];
 
-		/* Held locks first: their objects are what the section is for. */
+		/* Objects of the held locks first: a section is for them. */
 		if (held != NO_LOCK && turn < 5 && owner == NO_LOCK)
 			continue;
 		if (owner == NO_LOCK ? !gen_may(gen, thread, clock, object, store)
@@ -239,7 +239,7 @@ static void turn_accesses(struct gen *gen, unsigned thread)
 	gen_burst(gen, thread, gen->clock[thread], NO_LOCK, NO_LOCK, 6);
 }
 
-/* Neighbouring objects in order: what makes the core fetch ahead and claim runs. */
+/* Accesses neighbouring objects in order, so that the core fetches ahead and claims runs. */
 static void turn_scan(struct gen *gen, unsigned thread)
 {
 	uint32_t from = rng_below(&gen->rng, gen->shared), count = rng_range(&gen->rng, 4, 24);
@@ -269,8 +269,8 @@ static void turn_section(struct gen *gen, unsigned thread)
 }
 
 /*
- * Stores in a section that tells of them.  They are made in every run, and a thread that sees the
- * last one sees what it overwrote: nothing older matters from now on.
+ * Stores in a section that also raises the counter.  They are made in every run, and a thread that
+ * sees the last one sees the values that it overwrote, so older accesses do not matter from now on.
  */
 static void publish_inside(struct gen *gen, unsigned thread, struct gen_pub *pub)
 {
@@ -288,7 +288,7 @@ static void publish_inside(struct gen *gen, unsigned thread, struct gen_pub *pub
 	}
 }
 
-/* As publish_inside, at times with another lock held inside. */
+/* publish_inside, and at times again with another lock held inside. */
 static void publish_scoped(struct gen *gen, unsigned thread, struct gen_pub *pub)
 {
 	unsigned inner = pub->lock + 1u;
@@ -301,7 +301,7 @@ static void publish_scoped(struct gen *gen, unsigned thread, struct gen_pub *pub
 	gen_op(gen, thread, RANDOM_UNLOCK, inner);
 }
 
-/* Scoped: uses what `pub` told of; `thread` has seen the counter. */
+/* Scoped: uses objects that `pub` told of; `thread` has seen the counter. */
 static void told_use(struct gen *gen, unsigned thread, const struct gen_pub *pub, bool keep)
 {
 	for (uint32_t i = 0, first = rng_below(&gen->rng, gen->shared); i < gen->shared; i++) {
@@ -320,7 +320,7 @@ static void told_use(struct gen *gen, unsigned thread, const struct gen_pub *pub
 	}
 }
 
-/* Write outside of any lock, tell under one; scoped: write inside. */
+/* Writes outside of any lock and tells under one; scoped: also writes inside. */
 static void turn_publish(struct gen *gen, unsigned thread)
 {
 	struct gen_pub *pub = &gen->pubs[rng_below(&gen->rng, gen->pub_count)];
@@ -347,8 +347,7 @@ static void turn_publish(struct gen *gen, unsigned thread)
 }
 
 /*
- * Frees a block if no thread can still be using it; often written a last time, so that a diff is
- * due.
+ * Frees a block that no thread can still be using; often writes it before, so that a diff is due.
  */
 static void gen_free(struct gen *gen, unsigned thread, unsigned which)
 {
@@ -373,7 +372,10 @@ static void gen_free(struct gen *gen, unsigned thread, unsigned which)
 	life->free_clock = gen_tick(gen, thread);
 }
 
-/* Look whether it was told; if so, use what was written.  Nothing is certain for others. */
+/*
+ * Looks whether the producer has told; if so, uses what it wrote.  Nothing is certain for other
+ * threads.
+ */
 static void turn_test(struct gen *gen, unsigned thread)
 {
 	struct gen_pub *pub = &gen->pubs[rng_below(&gen->rng, gen->pub_count)];
@@ -468,7 +470,9 @@ static void turn_flag_wait(struct gen *gen, unsigned thread)
 	turn_accesses(gen, thread);
 }
 
-/* A barrier of some: a new episode may begin when its threads know that the last one ended. */
+/*
+ * A barrier of some threads: a new episode may begin when its threads know that the last one ended.
+ */
 static void turn_partial(struct gen *gen, unsigned thread)
 {
 	unsigned which = rng_range(&gen->rng, 2, gen->barrier_count - 1), members[CLOCKS],
@@ -501,7 +505,7 @@ static void turn_partial(struct gen *gen, unsigned thread)
 	}
 }
 
-/* A block of which no earlier life can still be in use; some of it is written at once. */
+/* Allocates a block of which no earlier life can still be in use, and writes some of it at once. */
 static void turn_alloc(struct gen *gen, unsigned thread)
 {
 	struct random_program *program = gen->program;
@@ -537,7 +541,7 @@ static void turn_pause(struct gen *gen, unsigned thread)
 	gen_op(gen, thread, RANDOM_PAUSE, 0)->count = 1u << rng_below(&gen->rng, 8);
 }
 
-/* For a while an object has another value: a node that fetches it then has what is in no diff. */
+/* Gives objects another value for a while: nodes that fetch them then get what is in no diff. */
 static void turn_return(struct gen *gen, unsigned thread)
 {
 	for (unsigned turn = 0; turn < 8; turn++) {
@@ -564,7 +568,7 @@ static void (*const turns[])(struct gen *gen, unsigned thread) = {
 
 /* -------------------------------------------------------------------------------- all together */
 
-/* Everything is ordered here: objects may change their lock. */
+/* Everything is ordered here, so objects may change their lock. */
 static void gen_ordered(struct gen *gen)
 {
 	for (unsigned i = 1; i < gen->threads; i++)
@@ -664,7 +668,7 @@ static void gen_pubs(struct gen *gen)
 	}
 }
 
-/* Counters start at 0 whatever the heap held; their producers see to it before any thread looks. */
+/* Counters start at 0 whatever the heap held: their producers set them before any thread looks. */
 static void gen_start(struct gen *gen)
 {
 	for (unsigned i = 0; i < gen->locks; i++)

@@ -5,16 +5,17 @@
  * pages, in some programs of long ones between them, up to whole pages, and of objects in blocks
  * allocated and freed on the way, by any thread; locks, conditions, flags, full and partial
  * barriers, reductions. The generator lays the operations out in one order and allows an access
- * only if every conflicting earlier one is ordered before it by synchronisation (vector clocks),
- * or both hold the object's lock. With `scoped` it counts as ordered only what scope consistency
- * shows: by a lock what was written in its sections, by a flag the setter's own writes.
+ * only if every conflicting earlier one is ordered before it by synchronisation (vector clocks), or
+ * both hold the object's lock. With `scoped` it counts as ordered only what scope consistency
+ * shows: a lock shows what was written in its sections, a flag shows the setter's own writes.
  *
  * A run writes a log per thread.  Every synchronisation takes a number from one counter, before it
- * releases or after it acquired, so that the order of numbers is an order the run may have had.
- * The oracle replays the logs in that order on one memory and compares every value read; it also
- * proves anew that the run had no race, that locks excluded and barriers waited.
+ * releases or after it has acquired, so that the order of numbers is an order that the run may have
+ * had.  The oracle replays the logs in that order on one memory and compares every value read; it
+ * also proves anew that the run had no race, that locks excluded and barriers waited.
  *
- * The same program runs in a world, on threads, on processes: the harness gives the operations.
+ * The same program runs in a world, on threads or on processes: the harness provides the
+ * operations.
  */
 #ifndef ROAM_TESTS_RANDOM_H
 #define ROAM_TESTS_RANDOM_H
@@ -30,10 +31,10 @@
 #define RANDOM_LOCKS_MAX    16u
 #define RANDOM_CONDS_MAX    16u
 #define RANDOM_FLAGS_MAX    32u
-#define RANDOM_BARRIERS_MAX 16u /* the first two are full */
+#define RANDOM_BARRIERS_MAX 16u /* the first two are full barriers */
 #define RANDOM_BLOCKS_MAX   24u
 #define RANDOM_ALLOCS_MAX   48u /* of a whole program */
-#define RANDOM_ALLOC_PAGES  2u  /* the most of one block */
+#define RANDOM_ALLOC_PAGES  2u  /* the most allocations of one block */
 
 struct random_params {
 	uint64_t seed;
@@ -43,8 +44,8 @@ struct random_params {
 	uint32_t heap_pages;
 	uint32_t operations; /* about so many per thread */
 	bool allocates;
-	bool teams;  /* all threads take part in reductions, not one of each node */
-	bool scoped; /* only what scope consistency orders, see random.c */
+	bool teams;  /* all threads take part in reductions, not only one of each node */
+	bool scoped; /* counts as ordered only what scope consistency orders, see random.c */
 };
 
 struct random_program;
@@ -53,13 +54,13 @@ struct random_program *random_generate(const struct random_params *params);
 void random_free(struct random_program *program);
 const struct random_params *random_params_of(const struct random_program *program);
 
-/* One entry of a log; `sequence` of an access is that of the thread's last synchronisation. */
+/* One entry of a log; an access has the `sequence` of the thread's last synchronisation. */
 struct random_event {
 	uint64_t sequence;
 	uint8_t kind;
 	uint16_t which;   /* object or synchronisation object */
 	uint32_t episode; /* of a barrier */
-	uint64_t value[2]; /* or what long ones come to */
+	uint64_t value[2]; /* or the value that a long object's bytes stand for */
 };
 
 struct random_log {
@@ -73,21 +74,21 @@ struct random_places {
 	_Atomic uint64_t at[RANDOM_BLOCKS_MAX];
 };
 
-/* The most events one thread of the program can log. */
+/* The largest number of events that one thread of the program can log. */
 uint32_t random_events_max(const struct random_program *program);
 
-/* Empty logs for all threads, on the C heap. */
+/* Makes empty logs for all threads, on the C heap. */
 void random_logs_make(const struct random_program *program, struct random_log *logs);
 void random_logs_free(const struct random_program *program, struct random_log *logs);
 
 /*
  * The functions that a program needs of its harness; `self` is the thread's.  Synchronisation
- * objects are numbered from 0, per kind.
+ * objects are numbered from 0, each kind by itself.
  */
 struct random_ops {
 	void (*load)(void *self, uint64_t offset, void *out, size_t bytes);
 	void (*store)(void *self, uint64_t offset, const void *in, size_t bytes);
-	enum roam_err (*lock_init)(void *self, unsigned lock); /* NULL: none is wanted */
+	enum roam_err (*lock_init)(void *self, unsigned lock); /* NULL: not wanted */
 	enum roam_err (*lock)(void *self, unsigned lock);
 	enum roam_err (*lock_try)(void *self, unsigned lock);
 	enum roam_err (*lock_within)(void *self, unsigned lock, uint64_t ns);
@@ -119,7 +120,7 @@ struct random_result {
 	uint64_t reads_foreign; /* of a value written by another node */
 	uint64_t writes;
 	uint64_t syncs;
-	uint64_t allocs, reuses; /* blocks; of memory that another node had freed */
+	uint64_t allocs, reuses; /* blocks; reuses: of memory that another node had freed */
 	char error[512];
 };
 

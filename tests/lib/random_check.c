@@ -13,7 +13,7 @@ struct vclock {
 	uint32_t at[CLOCKS];
 };
 
-/* A block's life, and whose memory it was before. */
+/* A block's life, and the node whose memory it was before. */
 struct check_block {
 	bool live;
 	int64_t at;
@@ -53,7 +53,7 @@ static void bytes_print(char *text, size_t room, const void *bytes, unsigned cou
 		at += (size_t)snprintf(text + at, room - at, "%02x", ((const uint8_t *)bytes)[i]);
 }
 
-/* The oracle's bytes of an object. */
+/* The oracle's copy of an object's bytes. */
 static uint8_t *check_bytes(const struct check *check, uint32_t which)
 {
 	const struct random_program *program = check->program;
@@ -138,7 +138,9 @@ static bool check_broken(struct check *check, unsigned thread, const struct rand
 	return false;
 }
 
-/* The block is a store to all its objects; zeros, if it is allocated. */
+/*
+ * Counts an allocation or free as a store to all the block's objects; an allocation stores zeros.
+ */
 static bool check_objects(struct check *check, unsigned thread, const struct random_event *event)
 {
 	const struct random_block *block = &check->program->blocks[event->which];
@@ -237,7 +239,7 @@ static bool check_sync(struct check *check, unsigned thread, const struct random
 	}
 }
 
-/* The thread whose next event is the oldest; threads: none is left. */
+/* The thread whose next event is the oldest; threads: no event is left. */
 static unsigned check_oldest(const struct random_log *logs, unsigned threads, const uint32_t *at)
 {
 	unsigned oldest = threads;

@@ -34,7 +34,7 @@ static void layout_block(struct random_program *program, struct rng *rng, uint32
 	block->count = (uint16_t)count;
 }
 
-/* Few sizes, so that one block's memory becomes another's. */
+/* There are few sizes, so that one block's memory becomes another's. */
 static void layout_blocks(struct random_program *program, struct rng *rng)
 {
 	static const uint16_t sizes[] = {16, 24, 64, 64, 200, 1000, 2000, 4096, 5000};
@@ -48,7 +48,7 @@ static void layout_blocks(struct random_program *program, struct rng *rng)
 		layout_block(program, rng, kinds[rng_below(rng, 2)]);
 }
 
-/* Long ones are drawn apart, so that programs without them stay as they are. */
+/* Long objects are drawn apart, so that programs without them stay as they are. */
 static unsigned layout_bytes(struct rng *rng, struct rng *apart, bool longs)
 {
 	static const uint8_t sizes[] = {1, 1, 1, 2, 2, 3, 4, 4, 5, 7, 8, 8, 8, 12, 16};
@@ -60,7 +60,7 @@ static unsigned layout_bytes(struct rng *rng, struct rng *apart, bool longs)
 	return long_sizes[rng_below(apart, sizeof(long_sizes) / sizeof(long_sizes[0]))];
 }
 
-/* Objects packed on few pages, or one or two on each of many. */
+/* Packs objects on few pages, or puts one or two on each of many. */
 uint32_t random_layout(struct random_program *program, struct rng *rng, unsigned counters)
 {
 	static const uint16_t gaps[] = {0, 0, 0, 0, 1, 3, 8, 60, 200};

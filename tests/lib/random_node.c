@@ -128,7 +128,7 @@ static void member_take_back(void *arg, const struct roami_remote_free *block)
 		abort();
 }
 
-/* As roam_alloc does it. */
+/* Allocates as roam_alloc does. */
 static enum roam_err member_alloc(void *self, size_t bytes, uint64_t *offset_p)
 {
 	static const uint8_t zeros[512];
@@ -149,7 +149,7 @@ static enum roam_err member_alloc(void *self, size_t bytes, uint64_t *offset_p)
 	return err;
 }
 
-/* As roam_free does it. */
+/* Frees as roam_free does. */
 static enum roam_err member_free(void *self, uint64_t offset)
 {
 	struct roami_node *node = member_node(self, "free", offset);

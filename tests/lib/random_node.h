@@ -6,7 +6,7 @@
 #include "heap/alloc.h"
 #include "random.h"
 
-/* The allocators of all nodes, over equal slices of the heap from `first` on. */
+/* The allocators of all nodes, each over an equal slice of the heap from `first` on. */
 struct random_slices {
 	struct roami_alloc *allocs[ROAMI_NODES_MAX];
 	unsigned nodes;
@@ -18,7 +18,7 @@ void random_slices_open(struct random_slices *slices, unsigned nodes, uint64_t f
 			uint64_t each);
 void random_slices_close(struct random_slices *slices);
 
-/* What a thread's `self` begins with. */
+/* The beginning of a thread's `self`. */
 struct random_member {
 	struct roami_node *node;
 	void (*doing)(void *self, const char *what,
@@ -26,10 +26,10 @@ struct random_member {
 	struct random_slices *slices;
 };
 
-/* Fills in all that is about synchronisation objects and blocks; the rest is the harness's. */
+/* Fills in all functions about synchronisation objects and blocks; the others are the harness's. */
 void random_node_ops(struct random_ops *ops);
 
-/* The id, an address, of a program's object. */
+/* The id (an address) of a program's object. */
 enum random_object_kind { RANDOM_ID_LOCK, RANDOM_ID_COND, RANDOM_ID_FLAG, RANDOM_ID_BARRIER };
 uint64_t random_node_id(enum random_object_kind kind, unsigned which);
 

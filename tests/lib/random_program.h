@@ -15,7 +15,7 @@ enum random_kind {
 	RANDOM_COND_INIT,
 	RANDOM_LOCK,
 	RANDOM_UNLOCK,
-	RANDOM_TEST,   /* load; passed = its value is `value` at least */
+	RANDOM_TEST,   /* loads; passed = the value is `value` at least */
 	RANDOM_UNLESS, /* skip `count` operations unless passed */
 	RANDOM_AWAIT,  /* while the value is less, wait for the condition */
 	RANDOM_SIGNAL,
@@ -29,14 +29,14 @@ enum random_kind {
 	RANDOM_PAUSE,
 	RANDOM_ALLOC,
 	RANDOM_FREE,
-	RANDOM_ARRIVE, /* in logs only, as the next */
+	RANDOM_ARRIVE, /* these two are in logs only */
 	RANDOM_LEAVE,
 	RANDOM_KINDS
 };
 
 enum random_mode {
 	RANDOM_FRESH, /* bytes that no other thread writes */
-	RANDOM_FEW,   /* one of two values: often what was there before */
+	RANDOM_FEW,   /* one of two values, so often the one that was there before */
 	RANDOM_COPY,  /* what the thread loaded last */
 	RANDOM_EXACT  /* `value` */
 };
@@ -48,7 +48,7 @@ struct random_op {
 	uint16_t lock;
 	uint16_t cond;
 	uint32_t count;    /* threads of a barrier, operations to skip */
-	uint32_t instance; /* of a barrier or reduction: each meeting has its number */
+	uint32_t instance; /* of a barrier or reduction: the number of the meeting */
 	uint64_t value;
 };
 
@@ -61,7 +61,7 @@ struct random_object {
 struct random_block {
 	uint32_t bytes;
 	uint16_t first, count; /* objects */
-	uint32_t copy;         /* where the oracle keeps its bytes, from the heap's end on */
+	uint32_t copy;         /* where the oracle keeps its bytes, counted from the heap's end */
 };
 
 struct random_reduction {
@@ -97,15 +97,15 @@ struct random_program {
 };
 
 /*
- * Draws objects and blocks; behind them, as the last objects, up to `counters` of 8 bytes.  Returns
- * how many objects come before those.
+ * Draws objects and blocks, and behind them, as the last objects, up to `counters` counters of 8
+ * bytes.  Returns how many objects come before the counters.
  */
 struct rng;
 uint32_t random_layout(struct random_program *program, struct rng *rng, unsigned counters);
 
 /*
- * A long object's bytes follow from a value of 16; what a log says of them is a value again.  Of
- * one of up to 16 bytes both are the same.
+ * The bytes of a long object follow from a value of 16 bytes, and a log gives them as such a value
+ * again.  For objects of up to 16 bytes the value is the bytes.
  */
 void random_value_write(void *bytes, uint32_t count, const uint64_t value[2]);
 void random_value_read(const void *bytes, uint32_t count, uint64_t value[2]);

@@ -1,4 +1,4 @@
-/* Runs a random program's lists and writes the logs. */
+/* Executes a random program's lists and writes the logs. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,8 @@
 #include "random_program.h"
 #include "rng.h"
 
-#define RUN_TURNS 4u     /* times that a thread gives up what it then waits for */
-#define RUN_NS    200000u /* the longest of their deadlines */
+#define RUN_TURNS 4u     /* times that a thread gives up one wait */
+#define RUN_NS    200000u /* the longest deadline of such a wait */
 
 struct run {
 	const struct random_program *program;
@@ -25,8 +25,8 @@ struct run {
 };
 
 /*
- * Per thread: no operation logs more than two events, but waiting for a condition logs three a
- * turn.
+ * The room in each thread's log: no operation logs more than two events, but waiting for a
+ * condition logs three for each turn.
  */
 uint32_t random_events_max(const struct random_program *program)
 {
@@ -164,8 +164,8 @@ static void run_store(struct run *run, const struct random_op *op)
 }
 
 /*
- * How an operation waits; the same in every run, and no draw of the generator's.  Half of the locks
- * are taken plainly, others are tried first, or given up at a deadline and wanted again.
+ * How an operation waits: the same in every run, without a draw of the generator.  Half of the
+ * locks are taken plainly; the others are tried first, or given up at a deadline and wanted again.
  */
 static uint64_t run_draw(const struct run *run)
 {
@@ -179,7 +179,7 @@ static void run_pause(struct run *run, unsigned length)
 		run->ops->pause(run->self, length);
 }
 
-/* Whether the lock was taken by one of the calls that may give up. */
+/* Takes the lock by one of the calls that may give up; returns whether it was taken. */
 static bool run_lock_soon(struct run *run, unsigned lock)
 {
 	uint64_t draw = run_draw(run);
@@ -213,7 +213,7 @@ static void run_unlock(struct run *run, unsigned lock)
 	run_check(run, run->ops->unlock(run->self, lock));
 }
 
-/* At times a lock is wanted for a while, and not again if it was given up. */
+/* At times a lock is wanted for a while only; if it was given up, not again. */
 static void run_rest(struct run *run, const struct random_op *op)
 {
 	uint64_t draw = run_draw(run);
@@ -231,7 +231,7 @@ static void run_rest(struct run *run, const struct random_op *op)
 	}
 }
 
-/* Waits once for the condition; one of the first waits may end at a deadline. */
+/* Waits for the condition once; one of the first waits may end at a deadline. */
 static void run_wait(struct run *run, const struct random_op *op, unsigned turn)
 {
 	uint64_t draw = run_draw(run);
@@ -297,7 +297,9 @@ static void run_alloc(struct run *run, const struct random_op *op)
 	run_zero(run, offset, bytes);
 }
 
-/* No thread may look at a freed block: its last bytes are rubbish, not by chance what is wanted. */
+/*
+ * No thread may look at a freed block: its last bytes become rubbish, lest they be right by chance.
+ */
 static void run_spoil(struct run *run, uint64_t offset, uint32_t bytes)
 {
 	uint8_t rubbish[512];

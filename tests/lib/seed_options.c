@@ -10,7 +10,7 @@
 #include "base/options.h"
 #include "world.h"
 
-static char replay[200]; /* the running seed's command, for when the process dies */
+static char replay[200]; /* the command of the running seed, printed if the process dies */
 
 const char *seed_replay(void)
 {
@@ -83,7 +83,7 @@ void seed_options_read(struct seed_options *options, int argc, char **argv)
 		usage(options);
 }
 
-/* An assertion, a crash, too long: says which seed it was. */
+/* Says which seed was running, after an assertion, a crash, or a run that took too long. */
 static void seed_died(int number)
 {
 	ssize_t ignored = write(STDERR_FILENO, replay, strlen(replay));
@@ -122,7 +122,7 @@ static void seed_remember(const struct seed_options *options, const char *protoc
 		 options->undo ? " --undo" : "", options->teams ? " --teams" : "");
 }
 
-/* Protocols for tests, which are looked at when they are asked for by name. */
+/* Protocols that exist only for tests; they are run only if they are asked for by name. */
 #if __has_include("test_protocols.def")
 #define PROTOCOL(name) extern const struct roam_protocol roami_protocol_##name;
 #include "test_protocols.def"
@@ -136,7 +136,7 @@ static const struct roam_protocol *const test_protocols[] = {
 #endif
 	NULL};
 
-/* All that there are, one after the other; NULL at the end. */
+/* The protocol number `at` of all; NULL behind the last one. */
 static const struct roam_protocol *seed_protocol(const struct seed_options *options, unsigned at)
 {
 	unsigned known = world_protocols();
@@ -146,7 +146,7 @@ static const struct roam_protocol *seed_protocol(const struct seed_options *opti
 	return options->protocol != NULL ? test_protocols[at - known] : NULL;
 }
 
-/* Whether it was asked for. */
+/* Whether the options ask for the protocol. */
 static bool seed_wanted(const struct seed_options *options, const struct roam_protocol *protocol)
 {
 	static struct roami_options defaults;

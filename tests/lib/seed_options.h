@@ -7,17 +7,17 @@
 
 struct seed_options {
 	const char *program;
-	const char *protocol; /* NULL: all; "default": the one of ROAM_PROTOCOL's default */
+	const char *protocol; /* NULL: all; "default": the default of ROAM_PROTOCOL */
 	uint64_t from, to;
 	unsigned nodes;      /* 0: drawn */
 	uint32_t operations; /* 0: drawn */
 	bool trace;
 	bool list;
-	bool about; /* only says by its status whether it looks at the protocol */
+	bool about; /* only tells, by its status, whether it looks at the protocol */
 	bool lossy; /* over datagrams */
-	bool mixed; /* other protocols beside the one */
-	bool undo;  /* some writes are taken back at once */
-	bool teams; /* each node has as many threads, fixed before they run */
+	bool mixed; /* parts of the heap are under other protocols */
+	bool undo;  /* some writes are undone at once */
+	bool teams; /* each node has the same number of threads, fixed before they run */
 };
 
 /*
@@ -30,8 +30,8 @@ struct roam_protocol;
 
 /*
  * Runs one(options, protocol, seed, arg) for every seed; then done(protocol, seeds, failed, arg)
- * per protocol.  If the process dies, the command that repeats the seed is printed; `one` prints
- * it by seed_replay().  The exit status.
+ * per protocol.  If the process dies, prints the command that repeats the seed; `one` prints it by
+ * seed_replay().  Returns the exit status.
  */
 int seed_main(const struct seed_options *options,
 	      bool (*one)(const struct seed_options *options, const struct roam_protocol *protocol,
@@ -41,8 +41,8 @@ int seed_main(const struct seed_options *options,
 	      void *arg);
 
 /*
- * seed_main for a program that looks at what some protocols are for: those that `about` says.  It
- * fails if there is none of them.
+ * seed_main for a program that tests a property that some protocols have: those for which `about`
+ * is true.  It fails if there is none of them.
  */
 int seed_main_about(const struct seed_options *options,
 		    bool (*about)(const struct roam_protocol *protocol),
@@ -57,7 +57,10 @@ const char *seed_replay(void);
 struct world;
 struct world_config;
 
-/* Runs the world to its end; prints what went wrong, of its seed, and how to repeat that. */
+/*
+ * Runs the world to its end; if that fails, prints what went wrong with the seed, and how to repeat
+ * it.
+ */
 bool seed_world(struct world *world, const struct world_config *config);
 
 /* The argument of a thread's function under seed_pair: world, node, and seed_pair's `arg`. */
@@ -68,12 +71,12 @@ struct seed_thread {
 };
 
 /*
- * Opens a world and runs `fn` on one thread of each node to the end.  The world, for its counts and
- * world_close; NULL: it failed, as seed_world has printed.
+ * Opens a world and runs `fn` on one thread of each node to the end.  Returns the world, for its
+ * counts and for world_close; NULL: it failed, as seed_world has printed.
  */
 struct world *seed_pair(const struct world_config *config, void (*fn)(void *arg), void *arg);
 
-/* A `done` that says how many seeds failed, and no more. */
+/* A `done` that only prints how many seeds failed. */
 bool seed_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed, void *arg);
 
 #endif

@@ -18,7 +18,8 @@
 int unit_main(const char *suite, const CU_TestInfo *tests, int argc, char **argv);
 
 /*
- * The seed of this run: ROAM_SEED, else 1, so that a run repeats by default. unit_main prints it.
+ * The seed of this run: ROAM_SEED, else 1, so that runs are repeatable by default. unit_main prints
+ * it.
  */
 uint64_t unit_seed(void);
 
@@ -28,7 +29,7 @@ uint64_t unit_random(uint64_t *state);
 /* A random number below limit, which is not 0. */
 uint64_t unit_below(uint64_t *state, uint64_t limit);
 
-/* Says in one line, "skip: what: why", that something is not tested on this machine. */
+/* Prints one line, "skip: what: why": something is not tested on this machine. */
 void unit_skip(const char *what, const char *why);
 
 #endif

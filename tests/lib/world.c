@@ -24,7 +24,7 @@
 
 #define FIBERS_MAX   (ROAMI_NODES_MAX * (WORLD_THREADS_MAX + 1))
 #define STACK_BYTES  (320u * 1024)
-#define STUCK_NS     50000u /* a full queue is looked at again, as with real threads */
+#define STUCK_NS     50000u /* pause until a full queue is looked at again, as with real threads */
 #define LATE_LOOKS   256u
 #define FAR_BYTES(config) ((config)->nodes * (config)->nodes * sizeof(struct roami_far))
 
@@ -73,7 +73,7 @@ static struct roami_segment *world_manager(struct world *world, uint32_t page)
 	return world->nodes[roami_manager(world->nodes[0], page)]->self;
 }
 
-/* Placement is a word of the page's directory, as roam_alloc_placed leaves it. */
+/* Places a page by a word of its directory, as roam_alloc_placed does. */
 static void world_place_page(struct world *world, uint32_t page)
 {
 	unsigned home = world_home(&world->config, &world->rng, page, world->layout.pages);
@@ -83,7 +83,7 @@ static void world_place_page(struct world *world, uint32_t page)
 			     ROAMI_WORD_ASSIGNED | home);
 }
 
-/* Bytes of the creator's, marked as the boot code does; some pages stay zero and unmarked. */
+/* Gives the creator's pages bytes, marked as src/job does; some pages stay zero and unmarked. */
 static void world_creator_page(struct world *world, struct rng *rng, uint32_t page)
 {
 	uint8_t *bytes = world->initial + page * ROAMI_PAGE;
@@ -112,15 +112,15 @@ static void world_heap(struct world *world)
 	}
 }
 
-/* The threads that a node has when it opens: those of a team are announced as they start. */
+/* The threads that a node has when it opens; those of a team are announced as they start. */
 static unsigned world_threads(const struct world_config *config, unsigned node)
 {
 	return config->teams ? 1 : config->threads[node];
 }
 
 /*
- * In half of the worlds whose nodes have one thread each, all nodes know that no thread will
- * register.
+ * Whether all nodes know that no thread will register: in half of the worlds whose nodes have one
+ * thread each.
  */
 static bool world_threads_fixed(const struct world_config *config)
 {
@@ -131,7 +131,7 @@ static bool world_threads_fixed(const struct world_config *config)
 	return fixed;
 }
 
-/* A node has mapped the segments of its host, and of others' nodes keeps what they tell. */
+/* Maps for a node the segments of its host; of other hosts' nodes it keeps what they tell. */
 static void world_segments(struct world *world, unsigned me, void **bases,
 			   struct roami_far **peers)
 {
@@ -185,7 +185,7 @@ static bool world_node_open(struct world *world, unsigned me)
 	return false;
 }
 
-/* The first of a team tells how many they are, while the others begin. */
+/* The first thread of a team tells how many there are, while the others begin. */
 static void fiber_joins(struct world_fiber *fiber)
 {
 	const struct world_config *config = &fiber->world->config;
@@ -252,7 +252,7 @@ struct world *world_open(const struct world_config *config)
 		return NULL;
 	world_memory_open();
 	world->config = *config;
-	if (roami_homes_everywhere(config->protocol)) /* which no other host has */
+	if (roami_homes_everywhere(config->protocol)) /* that no other host has */
 		world->config.hosts = 1;
 	world->rng.state = config->seed * 0x9e3779b97f4a7c15u + 77;
 	world->now = world->began = config->begin ? world_begin_now(config->seed) : 1000;
@@ -453,7 +453,7 @@ static void world_turn(struct world *world)
 		world_report(world, "no end in sight");
 }
 
-/* The invariants of one region, if any node has come across it. */
+/* Checks the invariants of one region, if any node has touched it. */
 static void world_check_region(struct world *world, unsigned index)
 {
 	const struct roam_protocol *protocol = world->nodes[0]->regions[index].protocol;
@@ -501,7 +501,7 @@ static uint32_t rest_differs_at(const uint8_t *a, const uint8_t *b)
 	return at;
 }
 
-/* After a full barrier every copy that may be read is the same. */
+/* Checks that after a full barrier all copies that may be read are the same. */
 static void rest_compare(struct world *world, uint32_t page)
 {
 	struct roami_node *first = NULL;
@@ -538,7 +538,7 @@ static void rest_access(struct world *world, uint32_t page)
 	}
 }
 
-/* The bound on cached copies is only as good as their count. */
+/* Checks the count of cached copies, by which their number is bounded. */
 static void rest_cached(struct world *world, unsigned index)
 {
 	struct roami_node *node = world->nodes[index];
@@ -577,7 +577,9 @@ void world_rest(struct world *world)
 
 /* -------------------------------------------------------------------------------------- access */
 
-/* The fiber's access faulted; late: it tries again only when the page is gone. */
+/*
+ * Handles a fault of the fiber's access; in late worlds it tries again only when the page is gone.
+ */
 static void access_fault(struct roami_node *node, uint64_t offset, bool write)
 {
 	struct world *world = world_of(node);

@@ -21,13 +21,13 @@ extern const struct roam_protocol roami_protocol_lrc;
 #define MARKS_END  (UINT64_C(1) << (32 - ROAMI_SHARED_BITS)) /* generations of marks as shared */
 #define STAMPS_END (UINT64_C(1) << 40) /* ns, of datagrams' stamps */
 
-/* A little below a boundary: so far that a world comes across it. */
+/* A value so little below a boundary that a world passes it. */
 static uint64_t begin_below(struct rng *rng, uint64_t boundary)
 {
 	return boundary - rng_range(rng, 1, 24);
 }
 
-/* All nodes know all that was released before the world began. */
+/* Makes all nodes know everything that was released before the world began. */
 static void begin_clocks(struct roami_node *const *nodes, unsigned count, struct rng *rng)
 {
 	uint64_t told = begin_below(rng, BITS_32);
@@ -45,7 +45,7 @@ static void begin_clocks(struct roami_node *const *nodes, unsigned count, struct
 	}
 }
 
-/* Rings in segments: write notices, diffs, lists of pages newly shared. */
+/* Rings in segments: write notices, diffs, lists of newly shared pages. */
 static void begin_rings(struct roami_node *const *nodes, unsigned count, struct rng *rng)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -65,7 +65,7 @@ static void begin_rings(struct roami_node *const *nodes, unsigned count, struct 
 	}
 }
 
-/* Records of locks and barriers, whichever get them. */
+/* Records of locks and barriers, whichever objects get them later. */
 static void begin_records(struct roami_node *const *nodes, unsigned count, struct rng *rng)
 {
 	const struct roami_records *records = &sync_of(nodes[0])->barrier_records;
@@ -88,7 +88,7 @@ static void begin_records(struct roami_node *const *nodes, unsigned count, struc
 	}
 }
 
-/* Generations of the marks as shared, which every node may be home of. */
+/* Generations of the marks as shared; every node may become a home with marks. */
 static void begin_marks(struct roami_node *const *nodes, unsigned count, struct rng *rng)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -97,7 +97,7 @@ static void begin_marks(struct roami_node *const *nodes, unsigned count, struct 
 				     (uint32_t)(begin_below(rng, MARKS_END) << ROAMI_SHARED_BITS));
 }
 
-/* A page's copies are equally old everywhere, and diffs' keys go on from theirs. */
+/* Makes a page's copies equally old everywhere; the keys of diffs go on from their versions. */
 static void begin_keys(struct roami_node *const *nodes, unsigned count, struct rng *rng)
 {
 	for (uint32_t page = 0; page < nodes[0]->layout.pages; page++) {
@@ -143,7 +143,7 @@ static void begin_counts(struct roami_node *node, struct rng *rng)
 	provisional_of(node)->epoch = begin_below(rng, BITS_32);
 }
 
-/* Datagrams from one node to another: the number each has, and that of what it carries. */
+/* Datagrams from one node to another: the number of each, and that of its payload. */
 static void begin_link(struct roami_link *from, struct roami_link *to, struct rng *rng)
 {
 	uint64_t granted = from->credit - from->first;
@@ -173,7 +173,7 @@ void world_begin(struct roami_node *const *nodes, const struct world_config *con
 {
 	struct rng state = {config->seed ^ 0xbe91}, *rng = &state;
 	unsigned count = config->nodes;
-	/* All nodes' alike: some protocols agree on them before the first message. */
+	/* Begins equal on all nodes: some protocols rely on that before the first message. */
 	uint64_t version = begin_below(rng, UINT64_C(1) << 48);
 	uint32_t epoch = config->begin_epochs ? ROAM_EPOCH_MAX - rng_below(rng, 4) : 0;
 	uint64_t tuples = config->begin_tuples ? begin_below(rng, BITS_32) : 0;

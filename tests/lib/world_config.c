@@ -1,4 +1,4 @@
-/* What a world is like: drawn from its seed, and told. */
+/* The configuration of a world: drawn from its seed, and printed. */
 #include <stdio.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ unsigned world_protocols(void)
 	return known;
 }
 
-/* Whether it can be beside another one. */
+/* Whether the protocol can be beside another one. */
 static bool world_joins(const struct roam_protocol *protocol)
 {
 	return !roami_homes_everywhere(protocol) && protocol->transactions == NULL;

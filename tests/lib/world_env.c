@@ -1,4 +1,4 @@
-/* The surroundings of a node in a world: waiting, time, and where another fiber may run. */
+/* The environment of a node in a world: waiting, time, and where another fiber may run. */
 #include "msg/msg.h"
 #include "no_sleep.h"
 #include "world_state.h"
@@ -12,8 +12,8 @@ static uint64_t env_now(struct roami_node *node)
 }
 
 /*
- * The core waits: as with real threads the fiber polls for its node, looks again for a while, and
- * sleeps until it is notified.
+ * Waits for the core: as a real thread would, the fiber polls for its node, looks again for a
+ * while, and then sleeps until it is notified.
  */
 static void env_wait(struct roami_node *node, uint64_t ticket, bool (*condition)(void *arg),
 		     void *arg)
@@ -51,7 +51,7 @@ static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 			world->fibers[i].notified = true;
 }
 
-/* The scheduler sees what waits; no process needs waking. */
+/* The scheduler sees which fibers wait; no process needs waking. */
 static const struct roami_sleep env_sleep = {
 	.wait = env_wait,
 	.changed = env_changed,
@@ -98,7 +98,7 @@ static unsigned *env_region(struct roami_node *node)
 	return world->current != NULL ? &world->current->region : &world->region;
 }
 
-/* A fiber gets on by its accesses. */
+/* The progress of a fiber is the number of its accesses. */
 static uint64_t env_ran(struct roami_node *node)
 {
 	return 1 + world_of(node)->current->made * ROAMI_RAN_FAR;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* tests/meson.build has the linker send the calls of the library's code here. */
+/* tests/meson.build makes the linker redirect the library's calls to these functions. */
 void *__wrap_mmap64(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
 int __wrap_munmap(void *at, size_t bytes);
 void *__wrap_mremap(void *at, size_t from, size_t to, int flags, ...);
@@ -20,18 +20,18 @@ int __real_mprotect(void *at, size_t bytes, int prot);
 int __real_madvise(void *at, size_t bytes, int advice);
 
 #define PAGE        4096u
-#define FIRST_BITS  12u /* slots of 4 KiB to 1 GiB: one class for each power of two */
+#define FIRST_BITS  12u /* slots have 4 KiB to 1 GiB: one class for each power of two */
 #define CLASSES     19u
 #define CLASS_BYTES (UINT64_C(1) << 35)
 #define SLOTS_MAX   4096u
-#define WAIT_SLOTS  64u /* so many others are unmapped before a slot is used again */
-#define KEPT_MAX    512u /* pages of one class between worlds */
+#define WAIT_SLOTS  64u /* a slot is used again after so many others were unmapped */
+#define KEPT_MAX    512u /* pages that a class keeps between worlds */
 #define GUARDS_MAX  4096u
 #define LOOK_PAGES  16384u
 #define SMALL       (UINT64_C(1) << 16)
 #define RUBBISH     0xdb
 
-/* Slots of one size, one after the other; unmapped ones are used again in turn. */
+/* Slots of one size, one behind the other; unmapped ones are used again in turn. */
 struct class {
 	uint8_t *slots;
 	size_t bytes;
@@ -46,7 +46,9 @@ struct guard {
 	size_t bytes;
 };
 
-/* Whatever library code maps here is for the one world that is open: the calls have no argument. */
+/*
+ * The one world that is open gets whatever library code maps here: the calls cannot name a world.
+ */
 static struct {
 	uint8_t *base;
 	struct class classes[CLASSES];
@@ -55,7 +57,10 @@ static struct {
 	uint8_t look[LOOK_PAGES];
 } memory;
 
-/* The thread whose world is open: clients of a server in it, on threads, have the kernel's. */
+/*
+ * True in the thread whose world is open; threads that are clients of a server use the kernel's
+ * memory.
+ */
 static _Thread_local bool memory_open;
 
 static size_t round_up(size_t bytes)
@@ -85,7 +90,7 @@ static void *slot_at(const struct class *class, uint32_t slot)
 	return class->slots + slot * class->bytes;
 }
 
-/* NULL: the kernel's must do. */
+/* NULL: use the kernel's memory. */
 static void *slot_take(size_t bytes)
 {
 	unsigned bits = bytes <= PAGE ? FIRST_BITS : 64u - (unsigned)__builtin_clzl(bytes - 1);
@@ -107,7 +112,7 @@ static void *slot_take(size_t bytes)
 	return slot_at(class, slot);
 }
 
-/* Large ones are few, and wait for the world's end. */
+/* Large slots are few, and are used again only in the next world. */
 static void slot_give(void *at)
 {
 	uint32_t slot;
@@ -141,7 +146,7 @@ int __wrap_munmap(void *at, size_t bytes)
 	return 0;
 }
 
-/* Always moves, so that code that keeps the old place reads rubbish. */
+/* Always moves the memory, so that code that keeps the old place reads rubbish. */
 void *__wrap_mremap(void *at, size_t from, size_t to, int flags, ...)
 {
 	void *next;
@@ -168,7 +173,7 @@ int __wrap_mprotect(void *at, size_t bytes, int prot)
 
 int __wrap_madvise(void *at, size_t bytes, int advice)
 {
-	/* No world forks, and no dump is looked at. */
+	/* No world forks, and no core dump is looked at. */
 	if (ours(at) &&
 	    (advice == MADV_DONTDUMP || advice == MADV_DODUMP || advice == MADV_DONTFORK))
 		return 0;
@@ -186,7 +191,7 @@ int __wrap_madvise(void *at, size_t bytes, int advice)
 #endif
 
 #ifndef SANITIZED
-/* Without it, where address space is limited, all is the kernel's. */
+/* Without this memory, where address space is limited, the kernel's is used. */
 static void memory_make(void)
 {
 	memory.base = __real_mmap64(NULL, CLASSES * CLASS_BYTES, PROT_READ | PROT_WRITE,
@@ -218,7 +223,7 @@ static bool page_zero(const uint8_t *page)
 	return memcmp(page, zero, PAGE) == 0;
 }
 
-/* Zeroes what is there of some pages; how many are. */
+/* Zeroes those of some pages that are resident; returns their number. */
 static uint32_t pages_clear(uint8_t *at, size_t pages)
 {
 	uint32_t there = 0;

@@ -1,17 +1,17 @@
 /*
- * Memory of worlds: what the library's code maps while a world is open is what earlier worlds have
- * had.  The kernel, asked for it again and again, would take most of a test's time.
+ * Memory of worlds: what the library's code maps while a world is open is memory of earlier worlds.
+ * Mapping it anew by the kernel each time would take most of a test's time.
  *
- * Memory is as the kernel's is: zero when it comes, the same guard pages.  What is unmapped holds
- * rubbish, until others get it.  Sanitized programs get the kernel's.
+ * The memory behaves like the kernel's: it is zero at first, and has guard pages.  Unmapped memory
+ * holds rubbish until it is mapped again.  Sanitized programs get the kernel's memory.
  */
 #ifndef ROAM_TESTS_WORLD_MEMORY_H
 #define ROAM_TESTS_WORLD_MEMORY_H
 
-/* One world at a time.  Memory that other threads map comes from the kernel. */
+/* Only one world is open at a time.  Other threads map memory of the kernel's. */
 void world_memory_open(void);
 
-/* Memory mapped since world_memory_open is not used any more. */
+/* Memory mapped since world_memory_open is no longer used. */
 void world_memory_close(void);
 
 #endif

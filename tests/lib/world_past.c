@@ -13,7 +13,7 @@ void world_past_begin(struct roami_node *node, uint64_t tuples, struct rng *rng)
 	past->tuples_begin = tuples;
 }
 
-/* Whether the request's number is one of a tuple. */
+/* Whether the request's number is the number of a tuple. */
 static bool past_numbers(const struct roam_ps_request *request)
 {
 	if (request->op == ROAM_PS_TRUNCATE)

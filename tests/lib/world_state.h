@@ -23,7 +23,7 @@ struct world_fiber {
 	bool service;
 	bool notified;
 	enum fiber_state state;
-	uint64_t wake; /* FIBER_SLEEPING: when; others: look again then */
+	uint64_t wake; /* FIBER_SLEEPING: when it ends; other states: when to look again */
 	unsigned region;
 	void (*fn)(void *arg);
 	void *arg;
@@ -47,22 +47,22 @@ struct world {
 	struct roami_sim sim;
 	struct roami_layout layout;
 	void *bases[ROAMI_NODES_MAX];
-	struct roami_far *far; /* what each node keeps of each other one, on another host */
+	struct roami_far *far; /* what each node keeps of each node of another host */
 	uint8_t *initial;
 	struct roami_node *nodes[ROAMI_NODES_MAX];
 	struct world_place places[ROAMI_NODES_MAX];
 	struct world_fiber *fibers;
 	unsigned fiber_count;
-	unsigned apps; /* application fibers not done */
+	unsigned apps; /* application fibers that are not done */
 	unsigned resting;
 	struct world_fiber *current;
-	unsigned region; /* where no fiber runs */
+	unsigned region; /* where threads look that are no fiber */
 	struct roami_fiber *scheduler;
 	bool failed;
 	char error[4096];
 };
 
-/* The surroundings that the library's code of each node runs in. */
+/* The environment in which each node's library code runs. */
 extern const struct roami_env world_env;
 
 static inline struct world *world_of(struct roami_node *node)

@@ -93,7 +93,7 @@ static void bag(void)
 	roam_ps_leave(element);
 }
 
-/* Tuples of all sizes, and which of them an observe gets. */
+/* Tests tuples of all sizes, and which of them an observe gets. */
 static void sizes(void)
 {
 	struct roam_ps_element *element = enter(NULL, "u8[ ]", NULL), *other = NULL;
@@ -161,7 +161,7 @@ static void *cancelled(void *arg)
 	return NULL;
 }
 
-/* Timeouts, DeltaValue, and threads that are cancelled. */
+/* Tests timeouts, DeltaValue, and threads that are cancelled. */
 static void waits(void)
 {
 	struct roam_ps_options options = {.delta = 1};
@@ -247,7 +247,7 @@ static void filter(void)
 	roam_ps_leave(element);
 }
 
-/* Many equal bytes take few; a few at all as many. */
+/* Many equal bytes take little room; a few bytes take as much as they are. */
 static void bitmaps(void)
 {
 	struct roam_ps_options options = {.function = "bitmap"};
@@ -351,7 +351,7 @@ static void loop(const char *op)
 	}
 }
 
-/* Checks an operation that was acknowledged `done` times: it may have been done once more. */
+/* Checks an operation that was acknowledged `done` times; it may have been done once more. */
 static void loop_check(const char *op, uint64_t done)
 {
 	struct roam_ps_element *element = enter(op, "u64", NULL);

@@ -45,7 +45,7 @@ class Server:
         self.address = self.process = None
 
     def serve(self):
-        """What is to be run, where, and its standard input."""
+        """The command to run, where, and its standard input."""
         return [*self.prefix, program('roam'), 'past', 'serve', self.address or self.asked, '--functions',
                 program('longest'), *self.keep], self.env, None
 
@@ -112,7 +112,7 @@ def everything(address):
 
 
 def many():
-    """Programs come and go at once; what one leaves the next one finds."""
+    """Programs come and go at once; each finds what the one before left."""
     with Server() as server:
         server.expect('delta', 1 << 40)
         programs = [server.begin('move', 200) for _ in range(6)]
@@ -142,7 +142,7 @@ def killed(operation):
 
 
 def killed_waiting(how):
-    """A program is killed while it waits: its waiters go, others are served."""
+    """A program is killed while it waits: its waiting operations go, and others are served."""
     with Server() as server:
         if how == 'move':
             server.expect('delta', 1)
@@ -166,7 +166,7 @@ def killed_waiting(how):
 
 
 def killed_mob():
-    """In its second half: what its first half moved stays."""
+    """The program is killed in the mob's second half: what the first half moved stays."""
     with Server() as server:
         victim = server.begin('wait', 'mob')
         server.expect('waiting', WAITERS)
@@ -177,7 +177,8 @@ def killed_mob():
 
 
 def killed_participant():
-    """No operation waits for ever for what a client was to move that cannot come again."""
+    """No operation waits for ever for a tuple that a client was to move and that cannot come
+    again."""
     with Server(keep=0.2) as server:
         victim = server.begin('wait', 'sum')
         server.expect('waiting-sum', 1)
@@ -214,7 +215,7 @@ def connect(server):
 
 
 def dropped(server, said):
-    """A connection that says this is dropped."""
+    """A connection on which this is sent is dropped."""
     with connect(server) as end:
         try:
             end.sendall(said)
@@ -225,7 +226,8 @@ def dropped(server, said):
 
 
 def strangers():
-    """Nothing they say reaches the elements; a program that works with those notices nothing."""
+    """Nothing that strangers send reaches the elements; a program that works with the elements
+    notices nothing."""
     with Server() as server:
         worker = server.begin('wait', 'observe')
         server.expect('waiting', WAITERS)
@@ -253,8 +255,8 @@ def strangers():
 
 
 def no_room():
-    """A server that has no descriptor for one more connection lets in a client that comes once it has, though
-    none of its own has ended."""
+    """A server that has no descriptor for one more connection lets in a waiting client once it has
+    one, though none of its own clients has ended."""
     with Server() as server:
         pid = server.process.pid
         _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -267,8 +269,8 @@ def no_room():
         must(client.returncode == 0, f'{client.returncode}: {out}, {err}')
 
 
-# Beyond what a server takes that nobody uses: ROAM_PS_MEMORY, what belongs to clients, as much again
-# that the C library has not given back, and some.
+# The memory that a server may have besides what nobody uses: ROAM_PS_MEMORY, what belongs to
+# clients, as much again that the C library has not given back, and some.
 HOSTILE_MIB = 1 + 2 * 16 + 8
 
 
@@ -298,7 +300,7 @@ def hostile(how, errors):
 
 
 def keys():
-    """Another key, and files that are none."""
+    """Another key, and files that are no key."""
     with Server() as server, Server() as other:
         for key, mode, status, err in (
                 (other.key, 0o600, EKEY, 'has another key$'),
@@ -353,8 +355,9 @@ SLOW_MS = 1500        # this machine may be busy
 
 
 def stuck(address, large, stop, go_on, prefix=()):
-    """While the server does not answer every operation ends when its time is up or it is cancelled;
-    afterwards each was done once or not at all, and operations without a limit have waited."""
+    """While the server does not answer, every operation ends when its time is up or it is
+    cancelled; afterwards each was done once or not at all, and operations without a limit have
+    waited."""
     with Server(address, prefix=prefix[0] if prefix else ()) as server:
         with subprocess.Popen([*(prefix[1] if prefix else ()), program('stuck'), server.address,
                                str(large)], env=clean_env(server.env), text=True,
@@ -364,7 +367,7 @@ def stuck(address, large, stop, go_on, prefix=()):
                 stop(server)
                 client.stdin.write('\n')
                 client.stdin.flush()
-                # A program that waits for ever is ended here: the lines end, too.
+                # A program that would wait for ever is killed here, so that reading its lines ends.
                 timer = threading.Timer((LATE_MS + SLOW_MS) / 1000 + 1, client.kill)
                 timer.start()
                 rows = [line.split() for line in itertools.takewhile(
@@ -389,7 +392,7 @@ def stopped(address):
 
 
 def cable():
-    """The server's host is cut off, and its port is not."""
+    """The server's host is cut off, but the port stays open."""
     netns.hosts_or_skip()
 
     def set_link(state):
@@ -423,7 +426,7 @@ def usage():
 
 
 def others_place():
-    """A server takes no file away that is where it is to listen; another user's socket is named."""
+    """A server removes no other file where it is to listen; another user's socket is named."""
     with tempfile.TemporaryDirectory() as where:
         key, path = f'{where}/key', f'{where}/place'
         serve = [program('roam'), 'past', 'serve', path, '--key', key]

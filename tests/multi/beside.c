@@ -1,6 +1,6 @@
 /*
- * Shows that a page leaves whole where one thread waits, and so answers for its node, while another
- * one that never calls roam goes on writing the page.
+ * Shows that a node whose first thread waits, and so answers requests, gives a page away whole,
+ * while its second thread, which never calls roam, goes on writing the page.
  * beside MILLISECONDS
  */
 #include "multi.h"
@@ -11,7 +11,7 @@
 #define BURST 64u
 
 struct shared {
-	_Atomic uint64_t count; /* written by node 0's second thread alone */
+	_Atomic uint64_t count; /* only node 0's second thread writes it */
 	_Atomic uint64_t over;
 	_Atomic uint64_t other; /* written by node 1 */
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs that use MPI, too, whose library takes signals.
+"""Programs that also use MPI, whose library takes over signals.
 
 usage: beside_mpi.py [-k PART_OF_A_NAME] [GROUP]...
 """
@@ -9,11 +9,12 @@ import signal
 from harness import Wrong, expect, main, program, run
 from shapes import ENGINES
 
-# Open MPI takes UCX only where it finds fast hardware, and starts as root only if told so.
+# Open MPI uses UCX by itself only where it finds fast hardware, and starts as root only if told so.
 MPI_ENV = {'OMPI_MCA_pml': 'ucx', 'OMPI_MCA_opal_common_ucx_tls': 'any',
            'OMPI_MCA_opal_common_ucx_devices': 'any', 'OMPI_ALLOW_RUN_AS_ROOT': '1',
            'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'UCX_LOG_LEVEL': 'error',
-           # Of one process: no shared memory that other tests would see come and go.
+           # Of one process, so that it makes no shared memory, which other tests would see come and
+           # go.
            'OMPI_MCA_btl': 'self', 'UCX_TLS': 'self'}
 UCX_SIGNALS = {'UCX_ERROR_SIGNALS': 'SIGSEGV,SIGBUS'}
 
@@ -24,8 +25,8 @@ def lives_with_mpi(when, engine, more, err=''):
 
 
 def dies_of_ucx(engine):
-    """That UCX is there and does what the other cases live with: told by the user to take the
-    signals, it does so within the job, and the next fault is its."""
+    """UCX is there and does what the other cases have to cope with: if the user tells it to take
+    the signals, it does so within the job, and gets the next fault."""
     result = run([program('mpi'), 'between'], env={**MPI_ENV, 'ROAM_FAULT': engine, **UCX_SIGNALS},
                  timeout=20)
     number = signal.SIGBUS if engine == 'uffd' else signal.SIGSEGV

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #define LOOK_US   2000u
-#define LOOKS     5u     /* in a row at which it sleeps; */
-#define LOOKS_MAX 50u    /* with a large ROAM_SPIN_US it does not */
-#define LATE_US   40000u /* after which what is waited for comes */
+#define LOOKS     5u     /* looks in a row that show the waiter asleep, */
+#define LOOKS_MAX 50u    /* of at most so many; with a large ROAM_SPIN_US it does not sleep */
+#define LATE_US   40000u /* pause before what the waiter waits for comes */
 
 enum call { BARRIER, FLAG, TUPLE, LOCK, COND, CALLS };
 
@@ -36,14 +36,14 @@ static enum call now;
 static struct roam_ps_element *element;
 static _Atomic int waiter_tid;
 static _Atomic bool entering; /* the waiter is about to call */
-static sigjmp_buf out; /* of the node's thread that waits */
+static sigjmp_buf out; /* jump target of the node's waiting thread */
 
 static bool is(const char *name)
 {
 	return strcmp(what, name) == 0;
 }
 
-/* Until node 0's first thread lets it go on. */
+/* Waits in the call `now`, until node 0's first thread lets it go on. */
 static void wait_now(void)
 {
 	uint64_t tuple = 0;
@@ -63,7 +63,7 @@ static void wait_now(void)
 	}
 }
 
-/* After it: two of the calls have left their thread with a lock. */
+/* Ends the call: two of the calls have left their thread with a lock. */
 static void waited(void)
 {
 	const void *held = now == LOCK ? &shared->lock : now == COND ? &shared->guard : NULL;
@@ -90,7 +90,7 @@ static void *waiter(void *arg)
 	}
 	waited();
 	pthread_testcancel();
-	return arg; /* not so if it was cancelled */
+	return arg; /* not if the thread was cancelled */
 }
 
 static void interrupted(int number)
@@ -115,7 +115,7 @@ static bool asleep(int tid)
 	return state == 'S';
 }
 
-/* Waits until the thread sleeps in the call; faults on the way make it sleep, too, but briefly. */
+/* Waits until the thread sleeps in the call; faults before that make it sleep, too, but briefly. */
 static void await_asleep(void)
 {
 	unsigned turns = 0;
@@ -186,7 +186,7 @@ static void node_main(void)
 
 	sigaction(SIGALRM, &action, NULL);
 	must(roam_ps_enter("calls", "u64", NULL, &element));
-	/* Cancelled at once, a thread would leave the call with the lock that it came for. */
+	/* A thread cancelled at once would leave the call with the lock that it came for. */
 	calls = is("asynchronous") ? LOCK : is("ended") ? BARRIER + 1 : CALLS;
 	for (enum call call = 0; call < calls; call++)
 		interrupted_in(call);

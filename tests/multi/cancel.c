@@ -82,7 +82,7 @@ static void hang(void)
 	fflush(stdout);
 	if (roam_node() == 2)
 		kill(getpid(), SIGSTOP);
-	usleep(50000); /* so that it is */
+	usleep(50000); /* until node 2 is stopped */
 	check(pages[0][0] == 1);
 }
 

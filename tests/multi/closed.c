@@ -1,6 +1,6 @@
 /*
- * A program that is started with some of its standard descriptors closed: none of the library's
- * takes their place, whatever is printed there.
+ * A program that is started with some of its standard descriptors closed: no
+ * descriptor of the library takes their place, whatever is printed there.
  * closed NODES; the status is 0 if it is so.
  */
 #include <unistd.h>
@@ -26,7 +26,7 @@ static void what_is(int fd, char *text, size_t bytes)
 	text[length > 0 ? length : 0] = '\0';
 }
 
-/* As they were, or silenced. */
+/* Whether the descriptors are as they were, or silenced. */
 static void look(void)
 {
 	char text[sizeof(before[0].text)];

@@ -4,8 +4,8 @@
 usage: closes.py [RUNS]
 
 A handler makes a diff of a page, which it closes for writing, while an acquire closes the page
-altogether.  When either could undo the other's, 3 to 5 of 1,000 runs of this program read an old
-copy; the world does not look between a page's entry and the engine.
+altogether.  When either could undo the other's closing, 3 to 5 of 1,000 runs of this program read
+an old copy; simulated worlds have no step between a page's entry and the engine.
 """
 import sys
 

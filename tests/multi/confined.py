@@ -10,8 +10,8 @@ import resource
 import struct
 import sys
 
-# x86-64 numbers of the calls that the profile has behind capabilities which containers lack, or not
-# at all.
+# x86-64 numbers of the calls that the profile refuses, or ties to capabilities that containers
+# lack.
 REFUSED = {
     'ptrace-like': {'kcmp': 312, 'pidfd_getfd': 438, 'process_madvise': 440},
     'memory': {'userfaultfd': 323, 'mbind': 237, 'set_mempolicy': 238, 'get_mempolicy': 239,

@@ -27,7 +27,7 @@ def launched(nodes, *command, **how):
 
 
 def check_info():
-    """Each thing that is missing, why, and what is taken in its place."""
+    """Each missing thing is named, with the reason and what is used in its place."""
     said = run(program('roam'), 'info', 'machine', 'engines').stdout
     for row in (r'io_uring +missing: Operation not permitted; ROAM_UDP=plain',
                 r'fixed addresses +missing: Operation not permitted; .*',
@@ -39,7 +39,7 @@ def check_info():
 
 
 def check_created():
-    """Programs that create their nodes, with what auto takes."""
+    """Runs programs that create their nodes, with what auto chooses."""
     for transport in ('shm', 'udp'):
         for kernel, *size in (('fft', '-m12'), ('radix', '-n20000'), ('jump-sor', '-n90')):
             run(program(kernel), '-p3', '-t', *size, out='verified ok', err='',
@@ -47,7 +47,7 @@ def check_created():
 
 
 def check_launched():
-    """Programs of roam run, on this host and as on several."""
+    """Runs programs by roam run, on this host and as on several."""
     launched(3, program('fixed_hello'), out='node 2 of 3')
     launched(2, '-H', 'localhost:2', program('fixed_hello'), out='node 1 of 2', err='')
     for seed, protocol in enumerate(list(kinds().values())[:-1], 1):
@@ -56,7 +56,7 @@ def check_launched():
 
 
 def check_told():
-    """What cannot be had is refused, with its name or a cure."""
+    """What cannot be had is refused, by its name or with a cure."""
     run(program('fft'), '-p2', '-m10', status=1, ROAM_FAULT='uffd',
         err='^roam: ROAM_FAULT=uffd: userfaultfd: Operation not permitted\n')
     run(program('fft'), '-p2', '-m10', status=1, ROAM_TRANSPORT='udp', ROAM_UDP='uring',

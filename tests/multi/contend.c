@@ -32,13 +32,13 @@
 #define THREADS_MAX 2000u
 #define LOAD_MAX    64u
 #define TURNS_OF_US 700u     /* of compute: about a microsecond */
-#define STOP_US     300000u  /* a thread that misses so much was stopped */
+#define STOP_US     300000u  /* a thread that did not run for so long was stopped */
 #define GO_ON_US    20000000u
 
 static struct shared {
 	char lock, met; /* names */
 	uint64_t count;
-	uint64_t round; /* in which it ends */
+	uint64_t round; /* the round in which the test ends */
 	double cpu_ms[64];
 } *shared;
 

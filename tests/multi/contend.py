@@ -28,7 +28,7 @@ def ran(pid):
 
 
 def stopped(nodes, how, env):
-    """Node 0 is stopped for a while: what do the others do?"""
+    """Node 0 is stopped for a while; the others must not use the processors."""
     used = []
 
     def act(_first, pids):
@@ -49,7 +49,7 @@ def stopped(nodes, how, env):
 
 
 def measured(command, env=None):
-    """Milliseconds that it took, and those of processors."""
+    """The milliseconds that the run took, and the milliseconds of processors."""
     result = run([program('contend'), *(str(word) for word in command)], env=env, timeout=60)
     found = re.fullmatch(r'(\S+) ms, (\S+) ms of processors\n', result.out)
     if result.status != 0 or found is None or result.err:
@@ -64,14 +64,14 @@ def crowd(nodes, threads, rounds, env):
 
 
 def judged():
-    """Threads that sleep for a lock before their turn are asked too whether they still wait."""
+    """Threads that sleep before their turn for a lock are also asked whether they still wait."""
     result = run([program('contend'), 'stuck', '2', '4'])
     if result.status != 1 or 'no thread of the job can go on' not in result.err:
         raise Wrong(f'status {result.status}, stderr {result.err[-900:]!r}')
 
 
 def load(nodes, rounds):
-    """Beside as many programs that compute, the locks cost little more than computing does there."""
+    """Beside as many programs that compute, locks cost little more time than computing does."""
     beside, times = len(os.sched_getaffinity(0)), []
     for _ in range(3):
         took, ran_ms = measured(['locks', beside, nodes, 1, rounds, 20, 20])

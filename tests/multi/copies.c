@@ -1,6 +1,6 @@
 /*
- * What node 0 finds after WAIT_FOR_END where it has had copies: pages that it read, that others
- * wrote after that, under locks which node 0 never took or at the very end, and that it wrote too.
+ * What node 0 finds after WAIT_FOR_END in pages of which it had copies: it read them, and then
+ * others wrote them, under locks that node 0 never took or at the very end, or node 0 wrote, too.
  * copies NODES.
  */
 #include "multi.h"
@@ -18,7 +18,7 @@ static uint64_t *word(unsigned page, unsigned node)
 	return shared + (size_t)page * WORDS + node * 8;
 }
 
-/* What `node` has written in the page at the end. */
+/* The value that `node` has written in the page at the end. */
 static uint64_t value(unsigned page, unsigned node)
 {
 	return 1000 * node + page + (page % KINDS == 0 ? 1 : 2);
@@ -35,7 +35,7 @@ static void node_main(void)
 {
 	unsigned me = roam_node();
 
-	if (me != 0) /* the others are the homes */
+	if (me != 0) /* so that the other nodes are the homes */
 		write_all(me, KINDS, 1);
 	must(roam_barrier_all());
 	if (me == 0)
@@ -44,7 +44,7 @@ static void node_main(void)
 	if (me == 0)
 		write_all(0, 3, 0);
 	must(roam_barrier_all());
-	if (me == 0) /* what was dropped comes again */
+	if (me == 0) /* copies that were dropped are fetched again */
 		for (unsigned page = 0; page < PAGES; page++)
 			check(*word(page, 1) != 0);
 	must(roam_barrier_all());

@@ -15,8 +15,8 @@
 #define SUM_NUMBERS 60000u
 
 static unsigned nodes, input;
-static pid_t first;      /* node 0's, everywhere, by roam_distribute */
-static uint64_t *shared; /* by what node 0 wrote there before CREATE */
+static pid_t first;      /* node 0's pid, on every node, by roam_distribute */
+static uint64_t *shared; /* its address, as node 0 wrote it before CREATE */
 static char lock;
 static unsigned long barrier;
 
@@ -29,7 +29,7 @@ static void node_main(void)
 {
 	check((first == getpid()) == (roam_node() == 0));
 	check(input == 4711);
-	for (unsigned i = 0; i < PAGES; i++) /* not by any other node's main */
+	for (unsigned i = 0; i < PAGES; i++) /* no other node's main has written these */
 		check(page(i)[1] == (uint64_t)first && page(i)[2] == 0);
 	must(roam_barrier(&barrier, nodes));
 	check(roam_nodes() == nodes);
@@ -53,7 +53,7 @@ static void create(const char *way)
 	node_main();
 }
 
-/* Numbers up to the end, from 1 on: more than pipes hold. */
+/* Reads numbers, from 1 on, to the end: more than pipes hold. */
 static void add_up(void)
 {
 	unsigned long next, last = 0;

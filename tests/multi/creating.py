@@ -14,7 +14,7 @@ def fed(command):
 
 
 def fed_much(command):
-    """The command with the input that create.c reads in its way `sum`."""
+    """The command with the input that create.c reads in its mode `sum`."""
     return ['sh', '-c', '{ echo 4711; seq 60000; } | exec "$0" "$@"',
             *(str(word) for word in command)]
 
@@ -26,14 +26,14 @@ def fed_for_ever(command):
 
 
 def created(result, nodes):
-    """Every node ran main up to CREATE, and only node 0's counts and is heard."""
+    """Every node ran main up to CREATE; only what node 0 did there counts and is heard."""
     right = sorted(['said once', 'the end', *(f'node {node} was here' for node in range(nodes))])
     if result.status != 0 or sorted(result.out.splitlines()) != right:
         raise Wrong(f'status {result.status}, {result.out!r}, {result.err[-900:]!r}')
 
 
 def early(result):
-    """It has begun as a program that creates no nodes: one line says so, and what to do."""
+    """The program began as one that creates no nodes: one line says so, and what to do."""
     lines = [line for line in result.err.splitlines() if line.startswith('roam:')]
     if result.status == 0 or 'the end' in result.out or len(lines) != 1 or \
             not re.search('^roam: .*nodes cannot be created here: .*; begin with roam_start_main$',
@@ -42,13 +42,13 @@ def early(result):
 
 
 def one_pi(result):
-    """README's first program, which says what it has found once."""
+    """README's first program prints once what it has found."""
     if result.status != 0 or result.out != 'pi is 3.141592654\n' or result.err != '':
         raise Wrong(f'status {result.status}, {result.out!r}, {result.err[-900:]!r}')
 
 
 def either(result, nodes):
-    """either.c: all nodes are heard, with what they said before they knew their numbers."""
+    """either.c: all nodes are heard, also with what they said before they knew their numbers."""
     right = sorted(['before'] * nodes +
                    [f'node {node} of {nodes} is right' for node in range(nodes)])
     if result.status != 0 or sorted(result.out.splitlines()) != right or result.err != '':
@@ -56,15 +56,16 @@ def either(result, nodes):
 
 
 def not_again(result, also=()):
-    """What launched nodes cannot do is an error, and the program's to deal with.  `also`: statuses
-    of a launcher that kills the others, which have ended in order, and tells theirs."""
+    """Asking launched nodes for what they cannot do is an error that the program must handle.
+    `also`: statuses of a launcher that kills the others, though they ended in order, and reports
+    theirs."""
     lines = [line for line in result.err.splitlines() if line.startswith('roam: nodes')]
     if result.status not in (3, *also) or lines != [AGAIN]:
         raise Wrong(f'status {result.status}, stderr {result.err!r}')
 
 
 def all_read(command, nodes, check):
-    """More than pipes hold; every node has all of it."""
+    """The input is longer than pipes hold; every node gets all of it."""
     with tempfile.NamedTemporaryFile(mode='w') as file:
         file.write('0123456789abcde\n' * 20000)
         file.flush()

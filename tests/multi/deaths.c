@@ -41,7 +41,9 @@ static ssize_t exit_flushing(void *cookie, const char *text, size_t bytes)
 	_exit(0);
 }
 
-/* Ends that harm nobody; whether `how` is one of those after which the function returns. */
+/*
+ * Ends that harm nobody.  Returns whether `how` is one of those after which the function returns.
+ */
 static int end_well(void)
 {
 	pthread_t thread;
@@ -120,7 +122,7 @@ static void do_other(void)
 			shared[64 * roam_node()]++;
 }
 
-/* Whether the main thread of a process sleeps: in our case, that it waits. */
+/* Whether the main thread of a process sleeps, which means, here, that it waits. */
 static int sleeps(long pid)
 {
 	char path[64], stat[512] = "";
@@ -138,7 +140,7 @@ static int sleeps(long pid)
 	return end != NULL && end[2] == 'S';
 }
 
-/* The others wait by now, unless they compute. */
+/* Waits until the other nodes wait, unless they compute. */
 static void await_others(void)
 {
 	for (unsigned node = 0; node < nodes; node++)

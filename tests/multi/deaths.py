@@ -12,12 +12,13 @@ from shapes import ENDS, ENGINES, SIGNALLED, WAITS
 
 
 def death(start, nodes, who, how, others, env=None):
-    """A node comes to its end; the others end with it, and one line says which and what for."""
+    """A node ends badly; the others end with it, and one line says which node and what they waited
+    for."""
     status, said = ENDS[how]
     line = rf'^roam: node {who} \(pid \d+\) {said}'
     if WAITS[others]:
         line += rf'.*node \d waited {WAITS[others]}'.replace('waited waited', 'waited')
-    if start == 'fork' and who == 0:  # no watcher of its own is left: its status is the job's
+    if start == 'fork' and who == 0:  # node 1's own watcher is gone: its status is the job's
         raise ValueError('see creator_dies')
     expect_end(started(start, 'deaths', start, nodes, who, how, others), nodes, status, line,
                env={'BEYOND': '0x7ff000000000', **(env or {})})
@@ -37,20 +38,21 @@ def leaves_lock(start, who, others):
 
 
 def ends_early(start, nodes, who, how, env=None):
-    """A node may end in order whenever it likes if no other one needs it: nobody sees that."""
+    """A node may end in order at any time if no other node needs it: nobody notices that."""
     words = [program('deaths'), 'run' if start == 'run' else 'fork', str(nodes), str(who), how, 'slow']
     expect(words if start == 'fork' else launched(nodes, *words), out='(?s)ready.*ready', env=env,
            timeout=20)
 
 
 def ends_noted():
-    """What a node that called exit has in its statics counts, too."""
+    """The statics of a node that called exit are checked, too."""
     expect([program('deaths'), 'fork', '2', '1', 'exit0', 'slow'], err='^roam: statics: none found',
            env={'ROAM_CHECK': 'statics'}, timeout=20)
 
 
 def ends_inside(start):
-    """A thread's exit would end those that wait for it: a line, and no hang."""
+    """A thread's exit would end the threads that wait for it: one line says so, and nothing
+    hangs."""
     words = [program('deaths'), 'fork', '4', '1', 'inside0', 'slow']
     expect(words if start == 'fork' else launched(2, *words), 1,
            '^roam: node 0: exit by a thread that the program has made, while threads',
@@ -71,7 +73,8 @@ def early_cases():
 
 
 def creator_dies(how, status, others):
-    """The creator's end is seen by the process that started it; node 1 says so; no orphan may be left."""
+    """The process that started the creator sees it end; node 1 reports the end; no orphan may be
+    left."""
     line = r'^roam: node 0 \(pid \d+\) ' + ENDS[how][1]
     if WAITS[others]:
         line += rf'.*node 1 waited {WAITS[others]}'.replace('waited waited', 'waited')
@@ -79,10 +82,10 @@ def creator_dies(how, status, others):
 
 
 def interrupted(start, to_all, number):
-    """Ctrl-C: the signal reaches the whole session's foreground, or the first process alone."""
+    """Ctrl-C: the signal reaches the session's whole foreground, or the first process alone."""
     def act(first, pids):
         for pid in {first, *pids} if to_all else {first}:
-            with contextlib.suppress(ProcessLookupError):  # the first ends the others
+            with contextlib.suppress(ProcessLookupError):  # the first process ends the others
                 os.kill(pid, number)
     command = started(start, 'deaths', start, 3, 1, 'never', 'barrier')
     result = run(command, wanted=3, act=act)
@@ -106,12 +109,13 @@ def killed_from_outside(start, others):
 
 
 def node_pid(pids):
-    """Node 1's, which is neither the smallest nor the largest of three."""
+    """The number of node 1, which is neither the smallest nor the largest of three."""
     return sorted(pids)[1]
 
 
 def leave_cases(start):
-    """Of eight nodes along a tree 5 to 7 are below 1, and only its arrival reaches node 0."""
+    """Of eight nodes along a tree, nodes 5 to 7 are below node 1, and only its arrival reaches node
+    0."""
     for shape in ('flat', 'tree'):
         for nodes, who in ((2, 0), (2, 1), (5, 0), (5, 4), (8, 0), (8, 1), (8, 4), (8, 6)):
             for how, others in (('exit0', 'partial'), ('first0', 'barrier')):

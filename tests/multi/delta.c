@@ -1,9 +1,10 @@
 /*
  * A region with a delta of its own: delta START NODES WINDOW OTHER, as regions.c; WINDOW is the
- * protocol that has deltas, OTHER one that has none.  Node 1 writes a page of it, and one of a
- * region without; node 0 gets the one when the delta is over, the other at once.  What is allocated
- * where such a block was freed is as the job says, until it has a delta again: also for the next
- * round of nodes.  Before that, what is refused.
+ * protocol that has deltas, OTHER one that has none.  Node 1 writes a page of that region, and one
+ * of a region without a delta; node 0 gets the first page when the delta is over, the second one at
+ * once.  A block allocated where one with a delta was freed has the job's delta, unless it gets its
+ * own again; this holds for the next round of nodes, too.  The test begins with calls that are
+ * refused.
  */
 #include "multi.h"
 
@@ -30,7 +31,7 @@ static struct slot *make(size_t bytes, const char *option)
 	return block;
 }
 
-/* How long it takes, in microseconds, until both have written: node 1, and then node 0. */
+/* The time in microseconds until node 1, and then node 0, has written. */
 static uint64_t steal(struct slot *slot)
 {
 	uint64_t *flag = &flags[used++ % ROUNDS], start = roam_clock_us();
@@ -50,7 +51,7 @@ static uint64_t steal(struct slot *slot)
 	return start;
 }
 
-/* The least of some: others may use the machine. */
+/* The least of several times, because other programs may use the machine. */
 static uint64_t least(struct slot *slot)
 {
 	uint64_t best = steal(slot);
@@ -63,7 +64,7 @@ static uint64_t least(struct slot *slot)
 	return best;
 }
 
-/* Another block where `own` is. */
+/* Allocates another block in place of `own`. */
 static void replace(const char *option)
 {
 	struct slot *blocks[TRIES];

@@ -1,8 +1,8 @@
 /*
- * A program that begins by a call which those that create their nodes begin with, too, and does not
- * create any: main goes on everywhere, and nothing that it did before is lost.
- * either NODES, under a launcher.  either NODES create: begins as such a program and creates nodes
- * after all, by which main goes on on node 0 alone.
+ * A program that begins with a call as programs that create their nodes do, but creates none: main
+ * goes on everywhere, and nothing that it did before is lost.  either NODES, under a launcher.
+ * either NODES create: begins as such a program and creates nodes after all, by which main goes on
+ * on node 0 alone.
  */
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 static unsigned nodes;
 static char lock;
 
-/* A page where this process, and no other one of the job, has stored before it knew its number. */
+/* A page in which only this process of the job has stored before it knew its number. */
 static unsigned slot(pid_t pid)
 {
 	return (unsigned)pid * 4099u % SLOTS;
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 	pids = roam_alloc_placed(nodes * sizeof(*pids), ROAM_PLACE_NODE, 1, "pids");
 	must(roam_free(must_alloc(100)));
 	begin(marks, alike);
-	check(roam_nodes() == nodes); /* so no node is to be created */
+	check(roam_nodes() == nodes); /* so no node must be created */
 	check(marks[slot(getpid())] == 1 && alike[500] == 0 && alike[501] == 7);
 	later = must_alloc(SLOTS); /* the same block everywhere, as before */
 	pids[roam_node()] = getpid();

@@ -19,8 +19,8 @@ static const size_t sizes[] = {1,    16,   64,    65,    200,    1000, 4095,
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 struct shared {
-	char *freed[8][SIZES]; /* by the node before */
-	char *kept[8][SIZES];  /* until the end, where node 0 frees them */
+	char *freed[8][SIZES]; /* allocated by the node before */
+	char *kept[8][SIZES];  /* kept until the end, where node 0 frees them */
 };
 
 static struct shared *shared;
@@ -65,7 +65,7 @@ static void node_main(void)
 	must(roam_barrier_all());
 }
 
-/* Of nodes that have ended, and of this one. */
+/* Blocks of nodes that have ended, and of this one. */
 static void end_round(void)
 {
 	for (unsigned node = 0; node < nodes; node++)
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
 	check(argc == 4);
 	nodes = number(argv[2]);
 	rounds = number(argv[3]);
-	count = rounds < 100 ? SIZES : SIZES - 2; /* which pages of large ones are here changes */
+	count = rounds < 100 ? SIZES : SIZES - 2; /* the pages of large blocks in memory vary */
 	must(roam_start_main());
 	shared = must_alloc(sizeof(*shared));
 	for (unsigned round = 0; round < rounds; round++) {

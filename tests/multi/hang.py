@@ -38,7 +38,7 @@ def ends(start, how, env, nodes=3, err=None):
 
 
 def goes_on(how, env=None):
-    """A thread unknown to roam, one that computes, or a message under way still helps."""
+    """A thread unknown to roam, a thread that computes, or a message under way may still help."""
     expect(started('fork', 'hung', 'fork', 3, how), out='went on', env=env)
 
 
@@ -51,7 +51,7 @@ def helped(command, env, help_it):
 
 
 def stalled():
-    """A thread that does not look whether it may go on is not known to wait."""
+    """A thread that does not check whether it may go on is not known to wait."""
     def act(_first, pids):
         time.sleep(0.5)
         os.kill(pids[1], signal.SIGWINCH)
@@ -86,20 +86,20 @@ def where(pid):
 
 
 def state(pid, thread=None):
-    """Of a process's first thread, or another one: R runs, S sleeps, T is stopped."""
+    """The state of a process's first thread, or of another one: R runs, S sleeps, T is stopped."""
     with open(f'/proc/{pid}/task/{thread or pid}/stat', encoding='ascii') as file:
         return file.read().rpartition(')')[2].split()[0]
 
 
 def stop(pid):
-    """Stops a process: a thread of it may run on until it is given a processor."""
+    """Stops a process: a thread of it may run on until it next gets a processor."""
     os.kill(pid, signal.SIGSTOP)
     while any(state(pid, thread) != 'T' for thread in os.listdir(f'/proc/{pid}/task')):
         time.sleep(.01)
 
 
 def arrived(pids):
-    """Waits until all nodes but the first wait; a time alone would tell of the machine."""
+    """Waits until all nodes but the first wait; a fixed time would depend on the machine."""
     looks = 0
     while looks < 10:
         looks = looks + 1 if all(state(pid) == 'S' for pid in pids[1:]) else 0
@@ -107,7 +107,8 @@ def arrived(pids):
 
 
 def says(start, nodes, how, lines, ask, env=None, until=None, count=None):
-    """The job says what it waits for, each thread in a line, and goes on; `until` ends what computes."""
+    """The job says what it waits for, each thread in a line, and goes on; `until` ends the
+    computing."""
     said = []
 
     def act(first, pids):
@@ -125,7 +126,7 @@ def says(start, nodes, how, lines, ask, env=None, until=None, count=None):
 
 
 def says_where(start, nodes, how, lines, ask):
-    """`ask` returns what the job says, so node 0 computes until then, however slow the machine is."""
+    """`ask` returns what the job says; node 0 computes until then, however slow the machine is."""
     with tempfile.TemporaryDirectory(prefix='roam-hang-') as directory:
         until = f'{directory}/until'
         says(start, nodes, how, lines, ask, {'HUNG_UNTIL': until}, until)
@@ -134,10 +135,10 @@ def says_where(start, nodes, how, lines, ask):
 COMPUTES = [r'roam: node 0 \(pid \d+\) computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
             rf'roam: node \d \(pid \d+\) waits at barrier {AT} \(2 of 3 threads arrived\)']
 
-# One of two threads computes: where is said, too.
+# One of two threads computes: the job also says where.
 SOME = [r'roam: node 0 \(pid \d+\) computes in 1 of 2 threads, at \S+\+0x[0-9a-f]+.*',
         rf'roam: node \d \(pid \d+\) waits at barrier {AT} \(3 of 4 threads arrived\)']
-# Waits that end by themselves are waits.
+# Waits that end by themselves count as waits.
 UNTIL = [rf'roam: node 0 \(pid \d+\) waits for condition {AT} until a time',
          rf'roam: node 0 \(pid \d+\) waits in lock {AT} until a time', COMPUTES[1]]
 
@@ -174,7 +175,7 @@ def says_page():
 
 
 def not_there():
-    """What is no process of a job is told so, and goes on."""
+    """A process that belongs to no job is reported as such, and goes on."""
     with subprocess.Popen(['sleep', '30']) as other:
         expect([program('roam'), 'where', str(other.pid)], 1,
                f'^roam: where: neither process {other.pid} nor one below it is in a job of roam$')
@@ -233,5 +234,5 @@ def cases():
 
 
 if __name__ == '__main__':
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what runs behind it
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it in background jobs
     main({'hang': lambda: list(cases())}, at_once=6)

@@ -29,7 +29,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def program(name):
-    """A program of the build that runs the test; by hand, of build or build/gcc, or BUILD_DIR's."""
+    """A program of the build that runs the test; started by hand, of build, build/gcc, or
+    BUILD_DIR."""
     told = os.environ.get('MULTI_' + name.upper().replace('-', '_'))
     if told is not None:
         return told
@@ -44,8 +45,8 @@ def program(name):
 
 
 def offered(wanted, what):
-    """The names in `wanted` that `roam info WHAT` has a row of and does not call missing; the others are
-    told as skipped: a container's profile refuses some."""
+    """The names in `wanted` that `roam info WHAT` lists and does not call missing; the others are
+    reported as skipped, because a container's profile refuses some."""
     shown = subprocess.run([program('roam'), 'info', what], check=True, text=True,
                            stdout=subprocess.PIPE).stdout
     rows = dict(re.findall(r'^  ([\w-]+) +(.*)$', shown, re.MULTILINE))
@@ -71,7 +72,8 @@ def info(what):
 
 
 def transports():
-    """The transports that are taken without being named; verbs, which needs a device, is tested in a guest."""
+    """The transports that are used without being named; verbs, which needs a device, is tested in a
+    guest."""
     out = subprocess.run([program('roam'), 'info', 'transports', '--json'], check=True, text=True,
                          stdout=subprocess.PIPE).stdout
     return [each['name'] for each in json.loads(out)['transports']
@@ -87,7 +89,7 @@ def declared():
 
 
 def protocols():
-    """Their names, each with its model."""
+    """The protocols' names, each with its model."""
     return {each['name']: each['model'] for each in declared()['protocols']}
 
 
@@ -96,7 +98,7 @@ def default_protocol():
 
 
 def those(*properties, without=(), **values):
-    """The names of the protocols that have these properties and values, in their order; none of
+    """The names of the protocols with these properties and values, in their order, and with none of
     `without`: those(homes='moving'), those(model='SC', without=['evicts'])."""
     return [each['name'] for each in declared()['protocols']
             if set(properties) <= set(each['properties']) and
@@ -105,7 +107,8 @@ def those(*properties, without=(), **values):
 
 
 def kinds():
-    """One protocol of each kind: the default, and the first that has what makes it another one."""
+    """One protocol of each kind: the default, and the first with each property that makes another
+    kind."""
     return {'default': default_protocol(), 'twins': those('keeps_twins')[0],
             'one writer': those('evicts', writers='one')[0], 'diff_logs': those('diff_logs')[0],
             'eager': those(writers='many', without=['acquires'])[0],
@@ -113,8 +116,8 @@ def kinds():
 
 
 class Result:
-    """What a program left: status (negative: the signal), output, seconds from start and from
-    `since`, the moment at which its output had all that was waited for."""
+    """What a program left: its status (negative: the signal), its output, and the seconds from its
+    start and from `since`, the moment when its output was complete up to what was waited for."""
 
     def __init__(self, status, out, err, seconds, after):
         self.status = status
@@ -129,7 +132,8 @@ def end_session(session):
 
 
 def cut(process):
-    """Ends a job that hangs: one of its nodes first, for the others' report of which thread waits where."""
+    """Ends a job that hangs: first one of its nodes, so that the others report which thread waits
+    where."""
     nodes = [pid for pid in session_pids(process.pid) if pid != process.pid]
     if nodes:
         os.kill(max(nodes), signal.SIGKILL)
@@ -141,8 +145,8 @@ def cut(process):
 
 
 class MemoryGroup:
-    """A memory cgroup with a limit, version 2 or 1, for the time of a `with`; its processes have
-    no swap.  None in its place if this system lets us make none."""
+    """A memory cgroup with a limit, version 2 or 1, for the time of a `with`; its processes have no
+    swap.  None in its place if this system does not let us make one."""
 
     FILES = {2: ('memory.max', 'memory.swap.max', '0'),
              1: ('memory.limit_in_bytes', 'memory.memsw.limit_in_bytes', None)}
@@ -153,7 +157,7 @@ class MemoryGroup:
 
     @staticmethod
     def places():
-        """(version, directory) of what may hold a group of ours."""
+        """(version, directory) of a cgroup in which ours can be made."""
         with open('/proc/self/mounts', encoding='utf-8') as mounts:
             rows = [line.split() for line in mounts]
         for _, where, kind, options, *_ in rows:
@@ -187,7 +191,7 @@ class MemoryGroup:
         while self.path is not None and os.path.isdir(self.path):
             try:
                 os.rmdir(self.path)
-            except OSError as error:  # the last process is not quite gone
+            except OSError as error:  # the last process has not quite gone
                 if time.monotonic() > end:
                     raise Wrong(f'{self.path}: {error.strerror}') from error
                 time.sleep(POLL)
@@ -198,7 +202,8 @@ class MemoryGroup:
 
 
 def prepare(limits, group=None):
-    """In the new process: no core files unless asked for, and what limits the case wants."""
+    """Runs in the new process: no core files unless asked for, and the limits that the case
+    wants."""
     if group is not None:
         group.join()
     for which, value in {resource.RLIMIT_CORE: 0, **(limits or {})}.items():
@@ -223,7 +228,7 @@ def ready_lines(out):
 
 def watch(process, out, wanted, act, deadline):
     """Waits for the program's end; calls `act` once its output has `wanted` lines that begin with
-    "ready".  The moment of that, or None."""
+    "ready".  Returns the moment of that, or None."""
     since = None
     while process.poll() is None:
         if time.monotonic() > deadline:
@@ -235,7 +240,7 @@ def watch(process, out, wanted, act, deadline):
                 lines.sort(key=lambda line: int(line.split()[1]))
                 act(process.pid, [int(line.split()[2]) for line in lines])
         time.sleep(POLL)
-    # It may have been ready and gone between two looks.
+    # The program may have been ready and gone between two looks.
     if wanted and since is None and act is None and len(ready_lines(out)) >= wanted:
         since = time.monotonic()
     return since
@@ -276,7 +281,7 @@ def run(command, env=None, timeout=30, limits=None, wanted=0, act=None, group=No
 
 
 def expect(command, status=0, err='', out=None, **how):
-    """The status, and on stderr the one line that matches, or none."""
+    """Checks the status, and stderr: the one line that matches, or nothing."""
     result = run(command, **how)
     told = f'status {result.status}, stderr {result.err[-1500:]!r}'
     if result.status != status:
@@ -292,7 +297,7 @@ def expect(command, status=0, err='', out=None, **how):
 
 
 def expect_end(command, nodes, status, err, act=None, **how):
-    """As expect, for a job that ends badly, and in time, once all its nodes are ready."""
+    """expect for a job that ends badly, and in time, once all its nodes are ready."""
     result = expect(command, status, err, wanted=nodes, act=act, **how)
     if result.after is None:
         raise Wrong(f'never ready; stderr: {result.err[-500:]!r}')
@@ -310,8 +315,8 @@ def launched(nodes, *command):
 
 
 def started(start, name, *arguments):
-    """A program of this directory: one that forks its nodes (its first argument `fork`), or under
-    roam run."""
+    """A program of this directory, which forks its nodes if its first argument is `fork`, or else
+    is run by roam run."""
     words = [program(name), *(str(word) for word in arguments)]
     return words if start == 'fork' else launched(arguments[1], *words)
 
@@ -332,7 +337,7 @@ def run_case(case):
 
 
 def run_cases(cases, at_once):
-    """Cases: (name, function, arguments...).  The exit status."""
+    """Runs cases: (name, function, arguments...).  Returns the exit status."""
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         failed = list(pool.map(run_case, cases)).count(False)
     print(f'{len(cases) - failed} of {len(cases)} as expected')
@@ -340,8 +345,9 @@ def run_cases(cases, at_once):
 
 
 def main(groups, at_once=1):
-    """Runs the groups of cases named on the command line, those whose names have what follows
-    -k, or all; `at_once`: of cases that mostly sleep several at a time."""
+    """Runs the groups of cases named on the command line, or all; only cases whose names contain
+    what follows -k.  `at_once`: groups of cases that mostly sleep, of which several run at a
+    time."""
     arguments = sys.argv[1:]
     pattern = ''
     if '-k' in arguments:

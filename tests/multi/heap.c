@@ -1,6 +1,7 @@
 /*
- * Shows that the heap is one: a node gets nearly all of it in one block while others allocate, what
- * is freed anywhere is there for all nodes after synchronisation, and what does not fit is refused.
+ * Shows that the heap is one: a node gets nearly all of it in one block while others allocate, a
+ * block freed anywhere is there for all nodes after synchronisation, and one that does not fit is
+ * refused.
  * heap START NODES HEAP; HEAP: bytes of ROAM_HEAP, START: fork or run.
  */
 #include "multi.h"
@@ -11,12 +12,12 @@
 
 #define ROUNDS 3u
 #define SMALLS 50u
-#define MIDDLE (300u << 10) /* not large enough for parts of its own */
+#define MIDDLE (300u << 10) /* too small for regions with parts of their own */
 #define PAGE   4096u
 
 struct shared {
 	uint64_t *large;
-	uint8_t *early; /* from before the seal */
+	uint8_t *early; /* blocks from before the seal */
 	uint8_t *middles[64][1024];
 	unsigned count[64];
 };
@@ -31,7 +32,7 @@ static void must_be_full(size_t bytes)
 	must_fail(roam_errno(), ROAM_ENOMEM);
 }
 
-/* A word in each page. */
+/* Writes a word in each page. */
 static void fill(uint64_t *block, size_t bytes, uint64_t value)
 {
 	for (size_t at = 0; at < bytes / 8; at += PAGE / 8)
@@ -55,7 +56,7 @@ static size_t small_bytes(unsigned i)
 	return 100 + 1700 * (i % 40) + roam_node() * 64;
 }
 
-/* Small blocks come and go while one node takes most of the heap; all stay what they are. */
+/* Small blocks come and go while one node takes most of the heap; all blocks keep their bytes. */
 static void small_blocks(void)
 {
 	uint64_t *blocks[SMALLS];
@@ -101,7 +102,7 @@ static void most(unsigned round)
 	must(roam_barrier_all());
 }
 
-/* All fill the heap with blocks that lie in leases; the next node frees every other one. */
+/* All nodes fill the heap with blocks that lie in leases; the next node frees every second one. */
 static void leases(void)
 {
 	unsigned me = roam_node(), count = 0, next = (me + 1) % nodes;
@@ -122,7 +123,7 @@ static void leases(void)
 		must(roam_free(shared->middles[next][i]));
 	}
 	must(roam_barrier_all());
-	must(roam_free(must_alloc(64))); /* takes back what others freed */
+	must(roam_free(must_alloc(64))); /* takes back blocks that others freed */
 	must(roam_barrier_all());
 }
 
@@ -157,7 +158,7 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "fork") == 0) {
 		must(roam_create_all(node_main, nodes));
 		must(roam_wait_for_end());
-		/* Leases in which ended nodes have blocks are lost. */
+		/* Leases that contain blocks of ended nodes are lost to other nodes. */
 		shared->early = must_alloc(heap / 10 * 6);
 		must(roam_create_all(node_main, nodes));
 	} else {

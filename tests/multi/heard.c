@@ -1,8 +1,7 @@
 /*
- * Shows that a node that computes hears what is asked of it, also just after it waited often: the
- * nodes meet many times, then node 0 does not call roam until node 1 has read its pages one by one,
- * of which it learns without roam.
- * heard
+ * Shows that a node that computes hears requests, even just after it has waited often: the nodes
+ * meet many times, then node 0 does not call roam until node 1 has read its pages one by one, which
+ * node 0 learns without roam.  heard
  */
 #include "multi.h"
 
@@ -13,10 +12,10 @@
 #define MEETINGS 300
 #define PAGES    640
 #define PAGE     4096u
-#define MOST_MS  10000 /* a node that is answered by timers alone needs several times as long */
+#define MOST_MS  10000 /* a node that answers by timers alone needs several times as long */
 
 static volatile uint8_t *pages;
-static _Atomic int *done; /* in memory of its own, which the nodes inherit */
+static _Atomic int *done; /* in memory that the nodes inherit, not in the heap */
 
 static void reads(void)
 {

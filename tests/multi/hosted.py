@@ -19,7 +19,7 @@ SERVER = attached.Server
 
 
 class Job(SERVER):
-    """A job of some nodes in the server's place."""
+    """A job of several nodes in the server's place."""
 
     def __init__(self, *args, nodes=3, job_env=None, keep=None, **how):
         super().__init__(*args, **how)
@@ -62,7 +62,7 @@ def everything(nodes, job_env):
 
 
 def participant(nodes):
-    """One is killed: the other's operation ends, at whichever node the element lives."""
+    """One node is killed: the other program's operation ends, whichever node the element is at."""
     with Job(nodes=nodes, keep=1) as job:
         victim = job.begin('wait', 'sum')
         job.expect('waiting-sum', 1)
@@ -74,7 +74,7 @@ def participant(nodes):
 
 
 def of_job(module, test, *args):
-    """A test of another module's, with a job for its server."""
+    """A test of another module, with a job for its server."""
     was = module.Server
     module.Server = functools.partial(Job, job_env={'ROAM_LOG': 'warn'})
     try:

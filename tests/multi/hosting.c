@@ -66,7 +66,7 @@ static void node(void)
 
 /* ------------------------------------------------------------------------------------- programs */
 
-/* New elements live where the client says; others where they are. */
+/* New elements live where the client says; existing ones stay where they are. */
 static void places(struct roam_ps_server *server, unsigned nodes)
 {
 	struct roam_ps_options options = {.place = ROAM_PS_CREATOR};
@@ -115,7 +115,7 @@ static void attached(unsigned nodes)
 		must(roam_ps_mob(ask, &word, 8, answer, &word, 8, NULL));
 		check(word == i + 1);
 	}
-	for (unsigned i = 0; i < 200; i++) { /* its own, all over the job */
+	for (unsigned i = 0; i < 200; i++) { /* the client's own elements, all over the job */
 		struct roam_ps_element *own;
 		char name[16];
 

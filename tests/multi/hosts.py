@@ -24,7 +24,8 @@ BESIDE = [name for name in ORDERED if name not in APART]
 
 
 def with_own(nodes, letters, *command):
-    """As launched, with nodes on the launcher's host too, which has an address that leads nowhere."""
+    """As launched by users, with nodes on the launcher's host too, which has an address that leads
+    nowhere."""
     words = launched(nodes, letters, *command)
     words[words.index('-H') + 1] += ',localhost'
     return words
@@ -46,7 +47,7 @@ def input_of_all(nodes, letters):
 
 
 def spools(pid):
-    """Bytes that have come to an agent as standard input, and those that it keeps."""
+    """The bytes of standard input that an agent has received, and those that it keeps."""
     for fd in os.listdir(f'/proc/{pid}/fd'):
         try:
             if 'roam-input' in os.readlink(f'/proc/{pid}/fd/{fd}'):
@@ -57,12 +58,12 @@ def spools(pid):
 
 
 def input_as_wanted(kept_max, *readers):
-    """Of an input without end no more is read than nodes read, nor kept when all have had it."""
+    """Of an endless input no more is read than nodes read, nor kept once all have read it."""
     read_max, more = 20 << 20, 1 << 20
     script = 'head -c $1 > /dev/null; echo ready $2 $$; until [ -e $3 ]; do sleep 0.05; done'
 
     def act(_first, _pids):
-        time.sleep(0.3)  # for what comes too much
+        time.sleep(0.3)  # allowance for what comes beyond that
         found = [spool for letter in 'ab' for pid in pids(letter) if name_of(pid) == 'roam'
                  for spool in spools(pid)]
         with open(looked, 'w', encoding='utf-8'):
@@ -107,7 +108,7 @@ def bindings(nodes, letters):
 
 
 def hostfile(text, check):
-    """The hosts from a file instead; {a} and {b} in it are two of ours."""
+    """The hosts come from a file; {a} and {b} in it are two of ours."""
     with tempfile.NamedTemporaryFile(mode='w', prefix='hosts-') as file:
         file.write(text.format(a=host('a'), b=host('b')))
         file.flush()
@@ -147,7 +148,7 @@ def two_ways(nodes, letters, near, datagrams, env):
 
 
 def sealed(seal, yes):
-    """Only a sealed datagram that comes twice is refused as such."""
+    """Only a sealed datagram that comes twice is refused for that reason."""
     env = {'ROAM_FAULTY': 'repeat=50%,seed=1', **({'ROAM_SEAL': seal} if seal else {})}
     twice = counted('datagrams_replayed', launched(3, 'ab', program('hello')), env)
     if (sum(twice) > 0) != yes:
@@ -155,7 +156,7 @@ def sealed(seal, yes):
 
 
 def cipher(without, seal, name):
-    """AES where the CPUs of all hosts have it; `without` has none."""
+    """AES is used where the CPUs of all hosts have it; the host `without` has none."""
     script = f'[ "$1" = "{without}" ] && export LD_PRELOAD={program("no_aes")}'
     with reached_by(script) as (env, _):
         result = run(launched(3, 'ab', program('hello')),
@@ -168,7 +169,7 @@ def cipher(without, seal, name):
 
 
 def other_clocks():
-    """Host b has been up for another time, and believes another year: clocks are not compared."""
+    """Host b has another uptime, and another year in its clock: clocks are not compared."""
     script = f'[ "$1" = {host("b")} ] && export LD_PRELOAD={program("wall")}'
     if os.path.exists('/proc/self/ns/time'):
         script += ' && set -- "$1" unshare --time --monotonic 5000000 --boottime 5000000 ' \
@@ -198,7 +199,7 @@ def creates(way, nodes, letters, env=None):
 
 
 def ported(nodes, threads, env=None):
-    """The program of docs/porting.md says on two hosts what it said before it was ported."""
+    """The program of docs/porting.md prints on two hosts what it printed before it was ported."""
     command = launched(nodes, 'ab', program('porting_after'), nodes * threads)
     if threads > 1:
         command = with_words(command, '--threads', str(threads))
@@ -286,7 +287,7 @@ def run_cases():
         yield (f'CREATE {protocol}', creates, 'all', 3, 'abc', env)
         yield (f'copies at the end {protocol}', well, launched(3, 'abc', program('copies'), 3),
                'all as it was written', env)
-        if MODELS[protocol] != 'SC':  # there each take from the queue moves pages
+        if MODELS[protocol] != 'SC':  # there each process's take from the queue moves pages
             for nodes, threads in ((4, 1), (2, 2)):
                 yield (f'a ported program {protocol}, {nodes} nodes of {threads} threads', ported,
                        nodes, threads, env)
@@ -342,6 +343,6 @@ GROUPS = {
 }
 
 if __name__ == '__main__':
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what runs behind it
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it in background jobs
     hosts_or_skip()
     main(GROUPS)

@@ -20,11 +20,11 @@ from netns import (DAEMONS, PREFIX, SIGNALLED, asked, by_host, env_of, host, hos
                    killed_in, launched, launcher_killed, name_of, nothing_left, pids, reached_by,
                    unreachable, well, where_is, with_words, wrong)
 
-LOST_MAX = 8.0   # seconds: a host that is cut off is noticed
+LOST_MAX = 8.0   # seconds in which the loss of a host is noticed
 
 
 def badly(command, nodes, status, err, act=None, seconds=None):
-    """Ends badly once all nodes are ready; in `seconds`, or as on one host."""
+    """The job ends badly once all nodes are ready; in `seconds`, or as fast as on one host."""
     how = {'env': env_of(), 'act': act}
     if seconds is None:
         expect_end(command, nodes, status, err, **how)
@@ -51,7 +51,8 @@ def cut_off(_first, _pids):
 
 
 def cut(command):
-    """Host b goes: the line comes in time; and the agent there sees it too, and ends its nodes."""
+    """Host b is cut off: the line comes in time, and the agent there notices, too, and ends its
+    nodes."""
     try:
         badly_cut(command)
     finally:
@@ -59,7 +60,7 @@ def cut(command):
 
 
 def badly_cut(command):
-    # Launcher and nodes have the same deadline: one of them is first.
+    # Launcher and nodes have the same deadline, and either may be first.
     result = expect(command, 1, rf'^roam: (run: host {host("b")} is lost|'
                     r'node \d on host \S+: node \d on \S+ has been silent)', wanted=3,
                     env=env_of(), act=cut_off)
@@ -78,7 +79,7 @@ def deaths(how, others):
 
 
 def other_build(words):
-    """One host has another file at the same name."""
+    """One host has another file under the same name."""
     with tempfile.TemporaryDirectory() as where:
         copy = os.path.join(where, 'hello')
         shutil.copy(program('hello'), copy)
@@ -145,7 +146,7 @@ def quit_first(first, _pids):
 
 
 def hang_cases():
-    """What needs no other host is hang.py's."""
+    """hang.py has the cases that need no other host."""
     judged = rf'^roam: node 0 on host {host("a")}: no thread of the job can go on; '
     for nodes, letters, env in ((4, 'ab', None), (3, 'abc', {'ROAM_TRANSPORT': 'udp'})):
         yield (f'wrong barrier count, {nodes} nodes on {letters}', wrong,
@@ -169,7 +170,8 @@ def hang_cases():
 
 
 def stopped(seconds):
-    """Less than the deadline is survived, more is not; `seconds` None: for good."""
+    """A cut shorter than the deadline is survived, a longer one is not; `seconds` None: for
+    good."""
     deadline = 2
     env = env_of({'ROAM_DEADLINE': str(deadline)})
 
@@ -211,11 +213,11 @@ def other_library():
               rf'{host("a")}: install one version on all hosts$', env)
 
 
-MAGIC, KEY = 0, 8  # where they are in what an agent reads first
+MAGIC, KEY = 0, 8  # their offsets in what an agent reads first
 
 
 def meddle(at, command):
-    """Runs an agent whose first input has another byte there."""
+    """Runs an agent that gets another byte at this place of its first input."""
     with subprocess.Popen(command, stdin=subprocess.PIPE) as agent:
         card = bytearray(os.read(0, 4096))
         card[at] ^= 1
@@ -224,7 +226,7 @@ def meddle(at, command):
 
 
 def other_agent(at, fix):
-    """One byte of what the launcher tells the agent on host b arrives as another."""
+    """One byte of what the launcher sends the agent on host b is changed on its way."""
     with reached_by(f'[ "$1" = {host("b")} ] && exec {sys.executable} {__file__} --meddle {at} '
                     'ip netns exec "$@"') as (env, _):
         wrong(launched(2, 'ab', program('hello')), 1,
@@ -236,7 +238,7 @@ JOIN, BOOT, FAIL = 1, 2, 5  # frames of src/launch/control.h
 
 
 def other_boot():
-    """What a node's agent answers is as long as in another version."""
+    """A node's agent answers with the length of another version."""
     agent, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     agent.settimeout(10)
     with agent, its, subprocess.Popen(
@@ -253,7 +255,7 @@ def other_boot():
 
 @contextlib.contextmanager
 def ports_taken(letter, kind):
-    """On a host no port is free."""
+    """On one host no port is free."""
     setting = '/proc/sys/net/ipv4/ip_local_port_range'
     first, last = 40000, 40003
     code = ('import socket, sys\n'
@@ -346,6 +348,6 @@ GROUPS = {
 if __name__ == '__main__':
     if sys.argv[1:2] == ['--meddle']:
         sys.exit(meddle(int(sys.argv[2]), sys.argv[3:]))
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what runs behind it
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it in background jobs
     hosts_or_skip()
     main(GROUPS)

@@ -22,7 +22,7 @@ HELLO = b'roamtcp1' + bytes(24)
 
 
 def garbage(port, seed):
-    """What strangers may send to the launcher: run in its namespace."""
+    """What strangers may send to the launcher; runs in the launcher's namespace."""
     rng = random.Random(seed)
     kept = []
     for turn in range(60):
@@ -42,7 +42,7 @@ def garbage(port, seed):
 
 
 def listening(pid, name='roam'):
-    """The port that a process's namespace listens at; None: none yet."""
+    """The port at which a process listens in its namespace; None: none yet."""
     if name_of(pid) != name:  # not in its namespace yet
         return None
     with open(f'/proc/{pid}/net/tcp', encoding='utf-8') as table:
@@ -54,7 +54,7 @@ def listening(pid, name='roam'):
 
 
 def strangers(seed):
-    """The job comes about though strangers speak first, and agents come late."""
+    """The job starts though strangers speak first and agents come late."""
     with reached_by('sleep 1.5') as (slow, _):
         with subprocess.Popen(launched(3, 'ab', program('hello')), env={
                 **os.environ, **slow}, stdin=subprocess.DEVNULL, text=True,
@@ -160,6 +160,6 @@ if __name__ == '__main__':
     if sys.argv[1:2] == ['--garbage']:
         garbage(int(sys.argv[2]), int(sys.argv[3]))
         sys.exit(0)
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it for what runs behind it
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell ignores it in background jobs
     hosts_or_skip()
     main(GROUPS)

@@ -33,7 +33,7 @@
 
 #define MANY     100u
 #define LOOK_US  20000u    /* for $HUNG_UNTIL */
-#define LOOKS_US 60000000u /* then the test has ended without it */
+#define LOOKS_US 60000000u /* by then the test has ended without it */
 
 static unsigned nodes;
 static const char *how;

@@ -43,13 +43,13 @@ WAY = {
 TIMEOUT = 60
 
 
-# Programs of many small writes move a page each time; where a move takes several datagrams, half a
-# minute a run.
+# Programs of many small writes move a page for each; where a move takes several datagrams, a run
+# takes half a minute.
 FINE = ['ocean', 'radix']
 
 
 def way_of(name, protocol, way):
-    """The way a job goes: messages in shared memory where datagrams would take too long."""
+    """The way that a job uses: messages in shared memory where datagrams would take too long."""
     return 'messages' if name in FINE and protocol != DEFAULT and way.startswith('udp') else way
 
 
@@ -57,7 +57,8 @@ OFTEN = ['fft', 'lu', 'ocean', 'radix']
 
 
 def jobs(seed, kernels, engines):
-    """(command, environment): on all nodes, engine and protocol by seed; some kernels now and then."""
+    """(command, environment) of all jobs: on all nodes, engine and protocol by seed; some kernels
+    only now and then."""
     kernels = [name for name in kernels if name in OFTEN or seed % 5 == 0 or len(kernels) == 1]
     for at, (name, nodes) in enumerate((name, nodes) for name in kernels
                                        for nodes in KERNELS[name][1]):
@@ -75,7 +76,8 @@ def product(seed, kernels, engines):
     jobs_of = ((name, nodes, protocol) for name in kernels for nodes in KERNELS[name][1]
                for protocol in sorted(set(PROTOCOLS)))
     for at, (name, nodes, protocol) in enumerate(jobs_of):
-        # A step of its own for each protocol: else it would always meet the same pair.
+        # Each protocol counts its own steps; otherwise it would always meet the same engine and
+        # way.
         engine, way = pairs[(seed + at + at // len(pairs)) % len(pairs)]
         yield ([harness.program(name), f'-p{nodes}', *KERNELS[name][0]],
                {'ROAM_CHAOS': str(seed), 'ROAM_FAULT': engine, 'ROAM_PROTOCOL': protocol,
@@ -83,7 +85,7 @@ def product(seed, kernels, engines):
 
 
 def crowd(seed, _kernels, engines):
-    """Sixteen nodes that flush at once, and whose pages move meanwhile: none may wait for another."""
+    """Sixteen nodes flush at once while their pages move; none may wait for another for ever."""
     for protocol in harness.those(homes='moving'):
         yield ([harness.program('jump-lu'), '-p16', '-n128', '-f', '-t'],
                {'ROAM_FAULT': engines[seed % len(engines)], 'ROAM_PROTOCOL': protocol,
@@ -91,7 +93,7 @@ def crowd(seed, _kernels, engines):
 
 
 def run_job(command, env):
-    """Why it is wrong, or None."""
+    """Why the run is wrong, or None."""
     try:
         harness.expect(command, out='verified ok', env=env, timeout=TIMEOUT)
     except harness.Wrong as wrong:

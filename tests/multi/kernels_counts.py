@@ -16,7 +16,7 @@ SUITE = {
     'fft': (['-m16'], 2, 16, 7),
     'lu': (['-n512', '-b16'], 2, 136, 11),
     'lu-nc': (['-n512', '-b16'], 2, 136, 8),
-    # Three digits, as the suite's program takes for keys below a million.
+    # Three digits, which is what the suite's program takes for keys below a million.
     'radix': (['-n1M', '-r1024', '-m2M'], 2, 32, 13),
     'cholesky': (['-n16'], 1788, 10, 26),
     # Allocations are not compared: the suite has 25 grids of the size of the basin, each with a table of its
@@ -33,7 +33,8 @@ SUITE = {
 
 
 def counts(name, arguments):
-    """Lock acquires, barriers, allocations; they do not depend on the protocol, the time they take does."""
+    """The numbers of lock acquires, barriers and allocations, which do not depend on the protocol,
+    as the time they take does."""
     protocol = [*harness.those('one_heap'), harness.default_protocol()][0]
     with tempfile.TemporaryDirectory() as place:
         path = os.path.join(place, 'counts.json')

@@ -15,7 +15,7 @@ import sys
 import harness
 import kernels_chaos
 
-# Arguments; the suite's data at sizes that take a fraction of a second.
+# Arguments: the suite's data at sizes that take a fraction of a second.
 PROGRAMS = {
     'barnes': ['-n300', '-t'],
     'cholesky': ['-n6', '-t'],
@@ -62,18 +62,18 @@ def processes_of(row):
 
 
 def allowed(row):
-    """Whether a job can be so, and ends soon."""
+    """Whether a job may have these values, and ends soon."""
     processes = processes_of(row)
     if row['layout'] == 'pages' and row['program'] not in PAGES:
         return False
     if row['program'] == 'water-spatial' and processes in (7, 14):
-        return False  # no such grid of boxes
+        return False  # there is no such grid of boxes
     if not suits(row['program'], row['protocol']):
         return False
     model = harness.protocols()[row['protocol']]
     if processes > 16:
         return False
-    # Many moves of single pages, each of several datagrams, or among all nodes: half a minute.
+    # Many moves of single pages, each of several datagrams, or among all nodes, take half a minute.
     moves = row['way'].startswith('udp') or row['program'] in FINE
     return not (model == 'SC' and moves and row['nodes'] > 4)
 
@@ -116,7 +116,7 @@ def cover(values, seed):
 
 
 def product(values, first):
-    """Rows of the full product, which has an order of its own: as rounds go on, all of them."""
+    """The rows of the full product in an order of its own; as rounds go on, all of them are run."""
     names = sorted(values)
     rows = [row for row in (dict(zip(names, each)) for each in
                             itertools.product(*(values[name] for name in names))) if allowed(row)]

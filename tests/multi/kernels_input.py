@@ -7,7 +7,7 @@ import re
 
 import harness
 
-# Arguments that no program takes, and the line that says why.
+# Arguments that no program accepts, and the line that says why.
 ALL = [
     (['-p', '0'], r'-p must be 1 to 64'),
     (['-p', '65'], r'-p must be 1 to 64'),
@@ -60,7 +60,8 @@ def refuses(name, start, arguments, line):
 
 
 def cases():
-    """By itself, and as a job of `roam run` whose other nodes must say nothing."""
+    """Runs the program by itself, and as a job of `roam run` in which only one node may say
+    anything."""
     run = [harness.program('roam'), 'run', '-n', '3', '--']
     for name, own in SOME.items():
         for arguments, line in ALL + own:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Jobs of other launchers than roam run: Open MPI's mpirun, MPICH's hydra, a Slurm of one node that
-this starts on loopback, and what they offer, by hand.
+this program starts on loopback, and their interfaces, used by hand.
 
 usage: launchers.py [-k PART_OF_A_NAME] [GROUP]...
 """
@@ -61,12 +61,12 @@ def by(launcher, nodes, *command):
 
 
 def shell(text):
-    """A command of each process, in which {NAME} is the path of a program."""
+    """A command that each process runs, in which {NAME} is the path of a program."""
     return ['sh', '-c', re.sub(r'\{(\w+)\}', lambda name: program(name.group(1)), text)]
 
 
 def strict(launcher, nodes, *command):
-    """As by, where srun ends the other nodes when one ends badly."""
+    """The command of by, but with srun made to end the other nodes when one ends badly."""
     words = by(launcher, nodes, *command)
     return words[:1] + ['-K'] + words[1:] if words[0] == 'srun' else words
 
@@ -93,7 +93,7 @@ def nothing_left():
 
 
 def told(result):
-    """What roam says; launchers say much besides."""
+    """The lines that roam prints; launchers print much besides."""
     return [line for line in result.err.splitlines() if 'roam: ' in line]
 
 
@@ -114,7 +114,8 @@ def well(command, out, err=(), env=None):
 
 
 def wrong(command, err, env=None, seconds=END_S, silent=False):
-    """Ends in time, and with one line; `silent`: or the launcher was faster."""
+    """The job ends in time, and with one line; `silent`: or without it, if the launcher was
+    faster."""
     result = job(command, env)
     lines = told(result)
     if result.status == 0 and not silent:
@@ -135,7 +136,8 @@ def alone(launcher):
 
 
 def twice(launcher):
-    """What runs in two processes is told so, or is two jobs, one after the other; no wrong sum."""
+    """What must not run in two processes is told so, or becomes two jobs, one after the other;
+    never a wrong sum."""
     result = job(by(launcher, 2, *shell('{hello} & {hello}; wait')), {'ROAM_DEADLINE': '2'})
     if set(re.findall(r'the sum.*', result.out)) - {'the sum of 1 to 2 is 3'}:
         raise Wrong(f'{result.out!r}')
@@ -145,7 +147,7 @@ def twice(launcher):
 
 
 def again(launcher):
-    """A second process of a node that runs is told so, and leaves the job alone."""
+    """A second process for a node that already runs is told so, and leaves the job alone."""
     result = job(by(launcher, 2, *shell('{hung} run 2 compute & sleep 1.5; {hello}; wait')))
     lines = told(result)
     if 'went on' not in result.out or 'the sum' in result.out or len(lines) != 2 or \
@@ -170,7 +172,7 @@ def judged(nodes):
 
 
 def where_of(launcher):
-    """`roam where` of the launcher finds its processes."""
+    """`roam where`, given the launcher, finds its processes."""
     said = []
 
     def act(pid, _pids):
@@ -371,7 +373,8 @@ class Slurm:
 
 
 def private_directory():
-    """Where node 0 of a step without PMI listens is no other user's; the file of claims stays."""
+    """The socket of node 0 of a step without PMI belongs to no other user; the file of claims
+    stays."""
     mode = os.stat(f'/tmp/roam-{os.geteuid()}').st_mode
     if stat.S_IMODE(mode) != 0o700:
         raise Wrong(f'mode {stat.S_IMODE(mode):o}')
@@ -401,7 +404,7 @@ def slurm_cases():
 # ----------------------------------------------------------------------------------------- by hand
 
 def slurm_env(node, nodes, step, hosts_='localhost', count=2):
-    """As srun without PMI sets it."""
+    """Sets the environment as srun without PMI does."""
     return {'SLURM_JOB_ID': str(os.getpid()), 'SLURM_STEP_ID': str(step),
             'SLURM_PROCID': str(node), 'SLURM_STEP_NUM_TASKS': str(nodes),
             'SLURM_STEP_NUM_NODES': str(count), 'SLURM_STEP_NODELIST': hosts_,
@@ -409,7 +412,7 @@ def slurm_env(node, nodes, step, hosts_='localhost', count=2):
 
 
 def ports(step):
-    """Where node 0 of such a step listens: as in src/launch/slurm.c."""
+    """The socket at which node 0 of such a step listens, as in src/launch/slurm.c."""
     number = 0xcbf29ce484222325
     for byte in f'{os.getpid()}.{step}'.encode():
         number = (number ^ byte) * 0x100000001b3 % 2 ** 64
@@ -424,7 +427,7 @@ def begin(env, *command, host=None):
 
 
 def finish(processes, status=0):
-    """What they have printed, when all have ended as they should; None: none has ended well."""
+    """What they have printed, when all have ended as they should; None if none has ended well."""
     out, err = '', ''
     for process in processes:
         try:
@@ -453,7 +456,8 @@ def connected(port, process):
 
 
 def strangers(seed):
-    """Garbage at the port of node 0, half connections among it; then the job."""
+    """Sends garbage to the port of node 0, with half-open connections among it; then the job
+    runs."""
     rng = random.Random(seed)
     env = {'ROAM_DEADLINE': '10'}
     first = begin({**slurm_env(0, 3, seed), **env}, program('hello'))
@@ -500,7 +504,7 @@ def not_listed(env, err):
 
 
 def bindings_said():
-    """In the order in which they are looked for; and which one a job has taken."""
+    """Bindings in the order in which they are looked for, and the one that a job has used."""
     listed = run([program('roam'), 'info', 'launchers']).out
     if re.findall(r'^  (\w+) ', listed, re.M) != ['pmix', 'pmi1', 'slurm']:
         raise Wrong(listed)
@@ -590,7 +594,7 @@ def by_hand(seal, status, out, err, **more):
 
 
 def by_hand_fed(way, feed):
-    """srun without PMI, where node 0 alone has input; launchers have bounds of their own."""
+    """srun without PMI, where only node 0 has input; launchers have limits of their own."""
     create = [program('create'), way, 4]
     nodes = [begin(slurm_env(node, 4, 10, '10.77.0.[1-2]'),
                    *(feed(create) if node == 0 else map(str, create)), host='ab'[node % 2])
@@ -601,7 +605,7 @@ def by_hand_fed(way, feed):
 
 @contextlib.contextmanager
 def barred():
-    """Node 0's host has no TCP to the other one; that one's connections are answered."""
+    """Node 0's host has no TCP to the other host; connections that come from there are answered."""
     where = ('-n', netns.host('a'), 'rule')
     lowest = open('/proc/sys/net/ipv4/ip_local_port_range', encoding='ascii').read().split()[0]
     netns.ip(*where, 'add', 'pref', '1', 'to', '10.77.0.2', 'ipproto', 'tcp', 'sport',
@@ -613,7 +617,7 @@ def barred():
 
 
 def by_hand_barred():
-    """Input that cannot be brought is told of; where there is none nothing is said."""
+    """Input that cannot be brought to a node is reported; where there is none, nothing is said."""
     create = [program('create'), 'all', 4]
     with barred():
         by_hand('off', 0, 'the sum of 1 to 3 is 6', '^$')

@@ -21,7 +21,7 @@ from hosted import Job
 
 CLEAR = '\033[H\033[J'
 RATE = 200
-SILENCE = 0.15  # a screen is written in one go
+SILENCE = 0.15  # a screen is written in one piece
 
 
 class Terminal:
@@ -56,7 +56,7 @@ class Terminal:
         os.close(self.slave)
 
     def screen(self, what='', seconds=20):
-        """The next screen in which there is that, once it is whole."""
+        """Waits for the next screen that contains this text, until it is complete."""
         end = time.monotonic() + seconds
         said = ''
         while time.monotonic() < end:
@@ -80,12 +80,12 @@ def row(lines, name):
 
 
 def rates():
-    """A program that moves and observes so often in a second."""
+    """A program that moves and observes so many times a second."""
     with Server() as server, Terminal(server, 30, 130, '--every', '1') as top:
         load = subprocess.Popen(server.command('rate', RATE), env=clean_env(server.env), text=True,
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for _ in range(2):
-            top.screen('  rated$')  # the first one is of less than a second
+            top.screen('  rated$')  # the first sample covers less than a second
         seen = []
         for _ in range(3):
             words = row(top.screen('  rated$'), 'rated')
@@ -102,7 +102,7 @@ def rates():
 
 
 def nodes():
-    """Of a job that serves, the elements of all nodes, with a column for the node."""
+    """For a job that serves, shows the elements of all nodes, with a column for the node."""
     with Job(nodes=3) as job, Terminal(job, 60, 100, '--every', '0.5') as top:
         expect([program('hosting'), job.address, 'attached', '3'], env=job.env)
         lines = top.screen('  at 2$')
@@ -116,7 +116,8 @@ def nodes():
 
 
 def size():
-    """As many rows as there is room for, none longer than the terminal; at once when that changes."""
+    """As many rows as there is room for, none longer than the terminal; redrawn at once when that
+    changes."""
     with Server() as server:
         for i in range(12):
             server.expect('named', f'element with a long name, of {i}')
@@ -134,7 +135,7 @@ def size():
 
 
 def ends():
-    """While it waits for the next look, which is long to come; and when the server is gone."""
+    """Ends while it waits for the next look, which is far off, and when the server is gone."""
     with Server() as server:
         for how in (b'q', b'Q', b'\x03', signal.SIGTERM, signal.SIGHUP):
             with Terminal(server, 20, 100, '--every', '100') as top:

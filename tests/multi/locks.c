@@ -1,11 +1,11 @@
 /*
- * Shows that a program may have very many locks: each exists from its first use on, costs what is
- * used of it, and still excludes.  Every node takes all of them, beginning elsewhere.
- * locks fork|run NODES LOCKS
+ * Shows that a program may have very many locks: each exists from its first use on, costs memory
+ * only if it is used, and still excludes.  Every node takes all of them, each node beginning with
+ * another one.  locks fork|run NODES LOCKS
  */
 #include "multi.h"
 
-static uint64_t *counts; /* shared: each is the name of its lock, and what that guards */
+static uint64_t *counts; /* shared: each word is the name of its lock, and what that lock guards */
 static unsigned nodes, locks;
 
 static void node_main(void)

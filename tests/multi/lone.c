@@ -1,7 +1,7 @@
 /*
  * A job of one node keeps its blocks in anonymous memory; nodes created later find the bytes, what
  * was written before the first CREATE and blocks allocated meanwhile included.  While nodes are
- * forked no thread of the library's runs: what it held would stay locked in them.
+ * forked no thread of the library runs: locks that it held would stay locked in the nodes.
  */
 #include "multi.h"
 

@@ -11,7 +11,7 @@ static void longest(void *arg, void *sum, const void *tuple, size_t bytes)
 		memcpy(sum, tuple, bytes);
 }
 
-/* The first byte's remainder is the pattern's. */
+/* Whether the tuple's first byte has the remainder that the pattern asks for. */
 static bool alike(void *arg, uint64_t number, const void *pattern, size_t pattern_bytes,
 		  const void *tuple, size_t tuple_bytes)
 {

@@ -14,8 +14,8 @@ static uint64_t good, free_locks[64], other_good; /* names */
 
 static void locks(void)
 {
-	must_fail(roam_unlock(&good), ROAM_ENOTHELD); /* no thread holds it */
-	for (unsigned i = 0; i < 64; i++)             /* homes at every node */
+	must_fail(roam_unlock(&good), ROAM_ENOTHELD); /* a lock that no thread holds */
+	for (unsigned i = 0; i < 64; i++)             /* addresses with homes at every node */
 		must_fail(roam_unlock(&free_locks[i]), ROAM_ENOTHELD);
 	must(roam_barrier_all());
 	must(roam_lock(&good));
@@ -27,7 +27,7 @@ static void locks(void)
 		must(roam_lock(&good));
 	must(roam_barrier_all());
 	if (roam_node() != nodes - 1)
-		must_fail(roam_unlock(&good), ROAM_ENOTHELD); /* another node holds it */
+		must_fail(roam_unlock(&good), ROAM_ENOTHELD); /* a lock that another node holds */
 	must(roam_barrier_all());
 	if (roam_node() == nodes - 1)
 		must(roam_unlock(&good));
@@ -40,7 +40,9 @@ static void locks(void)
 	must(roam_barrier_all());
 }
 
-/* A thread that was refused is not in the queue: the signal is for one that waits with the lock. */
+/*
+ * A thread that was refused is not in the queue: the signal goes to one that waits with the lock.
+ */
 static void signals(void)
 {
 	unsigned waiter = nodes - 1;
@@ -86,7 +88,7 @@ static void arguments(void)
 	must_fail(roam_cond_wait(&other_good, NULL), ROAM_EINVAL);
 	must_fail(roam_barrier(NULL, 1), ROAM_EINVAL);
 	must_fail(roam_barrier(&good, 0), ROAM_EINVAL);
-	must_fail(roam_barrier(&good, 1000000), ROAM_EINVAL); /* more than there can be */
+	must_fail(roam_barrier(&good, 1000000), ROAM_EINVAL); /* more threads than there can be */
 	must_fail(roam_flag_set(NULL), ROAM_EINVAL);
 	must_fail(roam_once(&own, node_main), ROAM_ENOTOURS);
 	must_fail(roam_rdlock(&own_rw), ROAM_ENOTOURS);
@@ -166,8 +168,8 @@ int main(int argc, char **argv)
 	check(roam_counter("read_faults") == 0);
 	nodes = number(argv[2]);
 	must(roam_start());
-	must(roam_start());                  /* a second one does nothing */
-	must(roam_free(must_alloc(100000))); /* by each node alone */
+	must(roam_start());                  /* a second call does nothing */
+	must(roam_free(must_alloc(100000))); /* each node calls it by itself */
 	must_fail(roam_create_all(node_main, 0), ROAM_EINVAL);
 	block = must_alloc(65536);
 	must(roam_lock_init(&good));

@@ -17,7 +17,7 @@
 #define PAGE   4096u
 
 static unsigned char *pages;
-static unsigned char *late; /* node 1 writes it, node 0 reads it only when MPI has started */
+static unsigned char *late; /* node 1 writes it; node 0 reads it only after MPI has started */
 static const char *when;
 
 static int is_when(const char *name)
@@ -25,7 +25,7 @@ static int is_when(const char *name)
 	return strcmp(when, name) == 0;
 }
 
-/* All MPI there is to one process: a message to itself, through the library's transport. */
+/* What MPI has for one process: a message to itself, through UCX. */
 static void use_mpi(void)
 {
 	int sent = 42, got = 0, rank = -1;

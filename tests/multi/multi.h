@@ -9,10 +9,10 @@
 
 #define WRONG 3 /* exit status: the program saw something that must not be */
 
-/* The call must succeed. */
+/* Checks that a call succeeds. */
 #define must(call) must_be((call), ROAM_OK, #call, __LINE__)
 
-/* The call must fail just so. */
+/* Checks that a call fails with just this error. */
 #define must_fail(call, err) must_be((call), (err), #call, __LINE__)
 
 static inline void must_be(enum roam_err got, enum roam_err wanted, const char *call, int line)
@@ -24,7 +24,7 @@ static inline void must_be(enum roam_err got, enum roam_err wanted, const char *
 	exit(WRONG);
 }
 
-/* What must hold does. */
+/* Checks a condition that must hold. */
 #define check(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \
@@ -48,7 +48,7 @@ static inline double now_ms(void)
 	return (double)roam_clock_us() / 1e3;
 }
 
-/* An argument that is a number. */
+/* Reads an argument that is a number. */
 static inline unsigned number(const char *text)
 {
 	return (unsigned)strtoul(text, NULL, 10);

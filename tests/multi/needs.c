@@ -18,7 +18,7 @@ static void node_main(void)
 {
 	unsigned sum = 0;
 
-	must(roam_needs(ROAM_MODEL_SCC)); /* on every node, weaker than what was said */
+	must(roam_needs(ROAM_MODEL_SCC)); /* every node calls it, for a weaker model than before */
 	sums[roam_node()] = roam_node() + 1;
 	must(roam_barrier_all());
 	for (unsigned i = 0; i < nodes; i++)

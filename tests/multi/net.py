@@ -20,7 +20,7 @@ SEALS = ['auth', 'encrypt']
 
 
 def way_cases():
-    """What the nodes of one host do over a network's transport, they do over udp too."""
+    """What nodes of one host do over a network's transport, they do over udp, too."""
     ways = {'udp': UDP,
             'udp, 5 % lost': {**UDP, 'ROAM_FAULTY': 'drop=5%,reorder=2%'},
             'shm, 5 % lost': {'ROAM_FAULTY': 'drop=5%,reorder=2%'},
@@ -30,7 +30,7 @@ def way_cases():
                                     'ROAM_FAULTY': 'drop=5%,repeat=5%,corrupt=2%'},
             'udp, encrypt': {**UDP, 'ROAM_SEAL': 'encrypt'}}
     for text, env in ways.items():
-        if 'ROAM_SEAL' not in env:  # the strangers' cases are of the same program
+        if 'ROAM_SEAL' not in env:  # these cases are of the program for strangers
             yield (f'idle {text}', right, [program('idle'), '3'], 'node 2: ', env)
             yield (f'rounds 4 {text}', right, [program('rounds'), 'loop', '4', '5'],
                    '5 rounds right', env)
@@ -76,8 +76,7 @@ SENT = 100
 
 
 def strangers(env):
-    """Datagrams of another program at the nodes' ports are counted and do nothing else; nobody
-    answers them."""
+    """Datagrams of another program at the nodes' ports are only counted; nobody answers them."""
     rng = random.Random(1)
     with tempfile.TemporaryDirectory() as directory, \
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
@@ -109,11 +108,11 @@ def strangers(env):
 # ------------------------------------------------------------------------------------- silence
 
 DEADLINE = 2
-LATE = 1.5  # the next sign of life is looked for, on a busy machine
+LATE = 1.5  # time until the next sign of life is looked for, on a busy machine
 
 
 def stopped_for_good(start, who):
-    """A node that does not go on ends the job, in time, and nothing of it is left."""
+    """A node that stays stopped ends the job, in time, and nothing of it is left."""
     line = rf'^roam: node \d: node {who} has been silent for {DEADLINE}\.\d s, longer than ' \
         rf'ROAM_DEADLINE; .*node {1 - who} waited at roam_barrier_all'  # perhaps it did, too
     status = -signal.SIGKILL if start == 'fork' and who == 0 else 1
@@ -125,7 +124,7 @@ def stopped_for_good(start, who):
 
 
 def stopped_for(seconds, some, env):
-    """Nodes that go on before the deadline, or that were all stopped, are not dead."""
+    """Nodes that go on before the deadline, or all of which were stopped, are not dead."""
     def act(_first, pids):
         pids = pids[:some]
         for pid in pids:

@@ -48,7 +48,7 @@ def remove():
 
 
 def make():
-    """The launcher's host 0 has a bridge, to which the others are joined."""
+    """Host 0, the launcher's, has a bridge, which the other hosts are joined to."""
     for letter in '0' + HOSTS:
         ip('netns', 'add', host(letter))
         ip('-n', host(letter), 'link', 'set', 'lo', 'up')
@@ -99,8 +99,8 @@ def env_of(env=None):
 
 @contextlib.contextmanager
 def reached_by(text):
-    """A ROAM_RSH, a script in which {where} is a directory of its own and $1 the host; "$@" is
-    what reaches it by."""
+    """A ROAM_RSH: a script in which {where} is a directory of its own, $1 the host, and "$@" the
+    words that reach the host."""
     with tempfile.TemporaryDirectory() as where:
         path = os.path.join(where, 'rsh')
         with open(path, 'w', encoding='utf-8') as file:
@@ -135,7 +135,7 @@ def wrong(command, status, err, env=None, seconds=5.0, **how):
 
 
 def unreachable(command, err, env=None):
-    """What ROAM_RSH says comes before our line."""
+    """The output of ROAM_RSH comes before our line."""
     result = run(command, env=env_of(env))
     last = result.err.splitlines()[-1] if result.err else ''
     if result.status != 1 or re.search(err, last) is None or result.seconds > 5:
@@ -144,7 +144,7 @@ def unreachable(command, err, env=None):
 
 
 def by_host(letter, here, elsewhere):
-    """A script that does one thing on one host, and another on the others."""
+    """A script that does one thing on one host, and another thing on the others."""
     return ['sh', '-c', f'case $(ip netns identify) in {host(letter)}) {here};; '
                         f'*) {elsewhere};; esac']
 
@@ -180,7 +180,7 @@ def launcher_killed(first, _pids):
 
 
 def where_is(which):
-    """By `roam where` of the launcher, or of a node; what that says."""
+    """Runs `roam where` for the launcher, or for a node; returns what that says."""
     def ask(first, pids_):
         return run([program('roam'), 'where', str(first if which is None else pids_[which])]).out
     return ask
@@ -188,7 +188,7 @@ def where_is(which):
 
 def asked(words, ask, env):
     """One report has the nodes of both hosts, with what each waits for, or where it computes; the
-    job goes on for longer than one that a signal is to end."""
+    job goes on after it for longer than a job that a signal ends."""
     said = []
 
     def act(first, pids_):

@@ -1,21 +1,21 @@
 /*
  * Shows that any address is a free lock, condition or flag until it is used, without an init call;
- * that an init call does nothing to one in use; and that a block that is allocated again has none
- * of its last user's objects: a lock left held, a flag left set.
- * objects START NODES; START fork: roam_create_all; run: under roam run.
+ * that an init call does nothing to one in use; and that a block that is allocated again has no
+ * objects of its last user, such as a lock left held or a flag left set.  objects START NODES;
+ * START fork: roam_create_all; run: under roam run.
  */
 #include "multi.h"
 
 #include <stdint.h>
 #include <unistd.h>
 
-#define WORDS  64u /* homes at every node */
+#define WORDS  64u /* addresses with homes at every node */
 #define ROUNDS 20u
 
 struct shared {
-	uint64_t counts[WORDS]; /* each names the lock that guards it */
-	uint64_t turn, moved;   /* whose turn it is, and the condition */
-	char *block;            /* that is used, freed, and used again */
+	uint64_t counts[WORDS]; /* each word names the lock that guards it */
+	uint64_t turn, moved;   /* whose turn it is; also names the condition */
+	char *block;            /* a block that is used, freed, and used again */
 	uint64_t value;
 };
 
@@ -41,7 +41,7 @@ static void count(void)
 	must(roam_barrier_all());
 }
 
-/* The turn goes round, by a condition of no init. */
+/* The turn goes round, by a condition without an init call. */
 static void go_round(void)
 {
 	for (unsigned round = 0; round < ROUNDS; round++) {
@@ -68,7 +68,7 @@ static void litter(size_t bytes)
 	}
 }
 
-/* The bytes once more, or NULL: node 0 may get others first. */
+/* Allocates the same bytes once more, or returns NULL: node 0 may get other ones first. */
 static char *again(size_t bytes)
 {
 	char *others[200], *found = NULL;
@@ -86,7 +86,7 @@ static char *again(size_t bytes)
 	return found;
 }
 
-/* Its locks are free, and its flags not set. */
+/* Checks that the block's locks are free and its flags not set. */
 static void look(size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at += bytes / 8) {

@@ -23,7 +23,7 @@
 #define BYTES (5u * ROAM_PAGE_SIZE + 100)
 
 struct shared {
-	_Atomic unsigned here[4]; /* nodes that came to these points, of all rounds */
+	_Atomic unsigned here[4]; /* nodes that have come to these points, over all rounds */
 	_Atomic unsigned turn;
 	_Atomic uint64_t sum;
 	unsigned plain;
@@ -33,10 +33,10 @@ struct shared {
 };
 
 static struct shared *shared;
-static unsigned nodes, rounds_done; /* the latter is as private as every static */
+static unsigned nodes, rounds_done; /* rounds_done is private, as every static */
 static bool spmd;
 
-/* All nodes meet, without a call of roam. */
+/* Lets all nodes meet, without a call of roam. */
 static void meet(unsigned point)
 {
 	atomic_fetch_add(&shared->here[point], 1);
@@ -44,7 +44,7 @@ static void meet(unsigned point)
 		sched_yield();
 }
 
-/* One node after the other, by plain loads and stores between those of the turn. */
+/* The nodes take turns by an atomic word, with plain loads and stores in between. */
 static void turns(void)
 {
 	unsigned first = rounds_done * TURNS * nodes;
@@ -79,7 +79,7 @@ static void system_calls(void)
 	close(ends[1]);
 }
 
-/* What says where pages should be changes nothing. */
+/* Calls that say where pages should be change nothing. */
 static void hints(void)
 {
 	uint8_t *block = roam_alloc_placed(8 * ROAM_PAGE_SIZE, ROAM_PLACE_CYCLIC, 0, "cyclic");
@@ -130,7 +130,7 @@ static uint64_t kilobytes(const char *path, const char *key)
 	return value;
 }
 
-/* Whether the kernel makes huge pages of a memfd for those that ask, and a page belongs nowhere. */
+/* Whether the kernel makes huge pages of a memfd on request, and pages belong to no NUMA domain. */
 static bool has_huge(void)
 {
 	int fd = memfd_create("huge", MFD_CLOEXEC);
@@ -155,7 +155,10 @@ static long faults(void)
 	return usage.ru_minflt;
 }
 
-/* A large block has its memory when it comes, zeroed; one that most memory would go to has none. */
+/*
+ * A large block gets its memory, zeroed, when it is allocated; one that would take most memory does
+ * not.
+ */
 static void memory(void)
 {
 	uint64_t half = kilobytes("/proc/meminfo", "MemAvailable:") << 9, before, sum = 0;
@@ -187,7 +190,7 @@ static void node_main(void)
 					   "protects", "claims", "twins", "bytes_fetched"};
 	uint8_t byte = 0;
 
-	must(roam_barrier_all()); /* after roam_create the creator must */
+	must(roam_barrier_all()); /* after roam_create the creator must call it, too */
 	meet(0);
 	for (unsigned i = 0; i < BYTES; i++)
 		byte |= (uint8_t)(shared->before[i] ^ (uint8_t)(i * 7));

@@ -53,8 +53,8 @@ def option_cases():
 
 
 def needs(start, protocol, models, falls_short):
-    """What the program says it needs: enough, nothing is said; else one line, or with ROAM_STRICT
-    the end."""
+    """The model that the program says it needs: if the protocol's is enough nothing is said; else
+    one line, or with ROAM_STRICT the end."""
     command = started(start, 'needs', start, 3, *models)
     env = {'ROAM_PROTOCOL': protocol}
     line = rf'needs {falls_short}, and protocol {protocol} promises only '
@@ -91,7 +91,7 @@ def timed_out():
 
 
 def bindings(pin):
-    """Each node says where it may run; pinned, on one CPU."""
+    """Each node says where it may run; with pinning, on one CPU."""
     cpus = sorted(os.sched_getaffinity(0))
     result = run(with_option(3, ['--report-bindings'], program('hello')), env={'ROAM_PIN': pin})
     lines = sorted(result.err.splitlines())
@@ -106,7 +106,7 @@ def bindings(pin):
 
 
 def crash_shown(engine):
-    """gdb lets page faults pass and stops where a fault is no page's."""
+    """gdb lets page faults pass, and stops at other faults."""
     result = run(with_option(2, ['--gdb', '1'], program('deaths'), 'run', '2', '1', 'null',
                              'barrier'), env={'ROAM_FAULT': engine})
     if result.status != 255 or re.search(r'(received signal SIGSEGV|hit Breakpoint 1, )'

@@ -1,8 +1,8 @@
 /*
  * Shows that every function of roam.h and pastset.h returns what the headers say, and nothing
  * crashes, where there is no job: before roam starts, each in a process of its own, and after
- * roam_finish.  What starts roam by itself does.
- * outside HEADER...; the headers, that none of their functions is forgotten.
+ * roam_finish.  Functions that start roam by themselves do so.  outside HEADER...; reads the
+ * headers, so that none of their functions is forgotten.
  */
 #include "multi.h"
 
@@ -16,13 +16,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NULL_BLOCK 1000 /* instead of an error: NULL, for this reason, */
-#define NOTHING    2000 /* or there is nothing to compare */
+#define NULL_BLOCK 1000 /* returned instead of an error: NULL, for this reason, */
+#define NOTHING    2000 /* or nothing that can be compared */
 
 static uint64_t object; /* names every object */
-static char *block;     /* of the heap, when there was one */
+static char *block;     /* a block of the heap, when there was one */
 static char outside[64];
-static void *pinned;    /* of it, before the end */
+static void *pinned;    /* its contents, before the end */
 static struct roam_ps_element *element;
 static int heap_fd;
 
@@ -54,7 +54,7 @@ static int call_write(void)
 	return got == 1 ? ROAM_OK : -1;
 }
 
-/* One byte each way, through a socket, a list and a stream. */
+/* Sends one byte each way, through a socket, a list and a stream. */
 static int call_recv(void)
 {
 	int ends[2];
@@ -209,7 +209,9 @@ static int call_regions(void)
 	}
 #define OWN(name, before, after, unused)
 
-/* Each function by its name without roam_, and what it returns before the start and at the end. */
+/*
+ * Each function by its name without roam_, and what it returns before the start and after the end.
+ */
 #define TABLE(CALL, VOID, OWN)                                                                     \
 	VOID(strerror, NOTHING, NOTHING, check(roam_strerror(ROAM_EINVAL) != NULL))                \
 	VOID(version, NOTHING, NOTHING, check(roam_version() != NULL))                             \

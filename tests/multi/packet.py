@@ -27,9 +27,9 @@ from shapes import SCOPED
 
 netns.HOSTS = 'abcd'
 PACKET = {'ROAM_TRANSPORT': 'packet'}
-CABLE = {**PACKET, 'ROAM_PACKET_INTERFACE': 'dp0'}  # between hosts a and b
+CABLE = {**PACKET, 'ROAM_PACKET_INTERFACE': 'dp0'}  # the cable between hosts a and b
 TYPE = 0x88b5
-HEAD = struct.Struct('>6s6sH4s')  # of a frame: to, from, EtherType; the endpoint
+HEAD = struct.Struct('>6s6sH4s')  # bytes of a frame: to, from, EtherType; the endpoint
 TUPLES = ('pi', 'pingpong', 'producers', 'sor', 'sum', 'tsp')
 LOSSY = 'drop=5%,reorder=2%,repeat=2%,corrupt=1%,seed='
 
@@ -47,7 +47,7 @@ def mtu(device, value, *letters):
 
 @contextlib.contextmanager
 def wide(value, switch=True):
-    """All hosts take frames so long; the bridge in their midst may not."""
+    """Hosts whose links all take frames so long; the bridge between them may not."""
     mtu('eth0', value, *netns.HOSTS)
     for letter in netns.HOSTS if switch else '':
         ip('-n', host('0'), 'link', 'set', f'v{letter}', 'mtu', str(value))
@@ -64,7 +64,7 @@ def inside(letter, *command):
 
 
 def counters(command, env, out=None):
-    """Counters of a job, a number for each node."""
+    """Counters of a job, with a number for each node."""
     with tempfile.TemporaryDirectory() as where:
         path = os.path.join(where, 'stats.json')
         well(command, out, {**env, 'ROAM_STATS': path})
@@ -81,8 +81,8 @@ def said_over(command, env, words):
 
 
 def only_frames(nodes, letters, env, device):
-    """What nodes of different hosts say to each other goes by frames of ours: while it runs no
-    datagram of UDP leaves a host."""
+    """Nodes of different hosts talk by our frames: while the job runs no UDP datagram leaves a
+    host."""
     def sent(letter):
         out = subprocess.run(inside(letter, 'cat', '/proc/net/snmp'), check=True, text=True,
                              stdout=subprocess.PIPE).stdout
@@ -187,8 +187,8 @@ def random_cases():
 # ------------------------------------------------------------------------------------ frames' size
 
 def frames_between(size, switch, warned):
-    """Long frames are sent where they arrive; where a switch drops them the user is told, once by each
-    node of a peer, and the job goes on."""
+    """Long frames are sent where they arrive; where a switch drops them each node tells the user
+    once of each such peer, and the job goes on."""
     with wide(size, switch):
         result = run(launched(2, 'ab', program('fft'), '-p2', '-m18', '-t'), env=env_of(PACKET))
         said = sorted(result.err.splitlines())
@@ -204,7 +204,7 @@ def frames_between(size, switch, warned):
 
 
 def fewer(size, most):
-    """With longer frames a page is one: datagrams compared with those at 1500 bytes."""
+    """With longer frames a page is one frame: compares the datagrams with those at 1500 bytes."""
     command = launched(2, 'ab', program('fft'), '-p2', '-m14', '-t')
     counts = []
     for each in (1500, size):
@@ -227,7 +227,7 @@ def size_cases():
 # -------------------------------------------------------------------------------------- strangers
 
 def seen(raw, wanted):
-    """Frames of the job that a socket of all frames sees, one of each direction."""
+    """Frames of the job that a socket for all frames sees, one for each direction."""
     found, end = {}, time.monotonic() + 5
     while len(found) < wanted and time.monotonic() < end:
         frame = raw.recv(65536)
@@ -237,7 +237,7 @@ def seen(raw, wanted):
 
 
 def in_namespace(letter, function, *arguments):
-    """Calls a function by a thread in the namespace of a host."""
+    """Calls a function in a thread in the namespace of a host."""
     result = []
 
     def body():
@@ -257,7 +257,7 @@ def setns(file):
 
 
 def meddle(seed):
-    """Sends frames of others to the nodes: as they are, changed, cut, grown; how many."""
+    """Sends strangers' frames to the nodes: unchanged, changed, cut, grown; returns how many."""
     rng = random.Random(seed)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as raw:
         raw.bind(('dp0', 3))
@@ -285,8 +285,8 @@ def meddle(seed):
 
 
 def strangers(env):
-    """Frames of others at the nodes' interface, replayed, forged and malformed, are counted or dropped
-    and change nothing; the job goes on."""
+    """Strangers' frames at the nodes' interface, replayed, forged or malformed, are counted or
+    dropped and change nothing; the job goes on."""
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, 'stats.json')
         told = []
@@ -306,7 +306,7 @@ def strangers(env):
 
 
 def foreign(seed):
-    """Frames of another protocol of the same EtherType, of no job."""
+    """Frames of another protocol with the same EtherType, of no job."""
     rng = random.Random(seed)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
         raw.bind(('dp0', 0))
@@ -316,7 +316,7 @@ def foreign(seed):
 
 
 def flooded():
-    """The kernel keeps frames that are for no endpoint of a node out of its ring."""
+    """The kernel keeps frames that are for no endpoint of a node out of the node's ring."""
     noise = threading.Thread(target=in_namespace, args=('a', foreign, 3))
     noise.start()
     try:
@@ -347,7 +347,7 @@ def down_and_up(seconds):
 
 
 def down_while(seconds):
-    """As above, while both nodes send."""
+    """The same, while both nodes send."""
     def pull():
         for letter in 'ab':
             time.sleep(.3)
@@ -364,7 +364,7 @@ def down_while(seconds):
 
 
 def gone(act, deadline=2):
-    """The cable stays out, or is no more: the job ends, and says so."""
+    """The cable stays out, or is gone: the job ends, and says so."""
     env = env_of({**CABLE, 'ROAM_DEADLINE': str(deadline)})
     try:
         result = expect(launched(2, 'ab', program('deaths'), 'run', 2, 1, 'never', 'barrier'), 1,
@@ -391,7 +391,7 @@ def silent(seconds):
 
 
 def no_right():
-    """Without the right to raw frames a line says so, and `roam info` does."""
+    """Without the right to send raw frames a line says so, and so does `roam info`."""
     bare = ['setpriv', '--bounding-set=-net_raw', '--inh-caps=-net_raw']
     expect([*bare, program('example')], 1, r'^roam: ROAM_TRANSPORT=packet: a socket of AF_PACKET: Operation '
            r'not permitted \(raw frames need CAP_NET_RAW\)$', env=PACKET)

@@ -42,7 +42,7 @@ static void longest(void *arg, void *sum, const void *tuple, size_t bytes)
 		memcpy(sum, tuple, bytes);
 }
 
-/* A mob that does not wait has moved; the result is the next observe's, and rounds go on. */
+/* A mob that does not wait still moves; its result goes to the next observe, and rounds go on. */
 static void reduction_late(struct roam_ps_element *element)
 {
 	unsigned late = 0;
@@ -69,7 +69,7 @@ static void reduction_late(struct roam_ps_element *element)
 	roam_ps_leave(element);
 }
 
-/* The program's own filter: greater by so much at least. */
+/* The program's own filter: values greater by at least so much. */
 static bool above(void *arg, uint64_t number, const void *pattern, size_t pattern_bytes,
 		  const void *tuple, size_t tuple_bytes)
 {
@@ -81,7 +81,7 @@ static bool above(void *arg, uint64_t number, const void *pattern, size_t patter
 	return value >= least + number;
 }
 
-/* Each node moves, and takes one that is a pattern's; the others are there for an asker of less. */
+/* Each node moves tuples and takes one that matches; the others stay for a request of less. */
 static void filter(void)
 {
 	struct roam_ps_function own = {.name = "above", .match = above, .arg = &nodes};
@@ -115,7 +115,7 @@ static void filter(void)
 	roam_ps_leave(element);
 }
 
-/* Bitmaps of a few dots, with noise here and there, take little room and come back as they were. */
+/* Bitmaps of a few dots, with some noise, take little room and come back unchanged. */
 static void bitmaps(void)
 {
 	struct roam_ps_options options = {.function = "bitmap", .place = ROAM_PS_CREATOR};
@@ -164,7 +164,10 @@ static void bitmaps(void)
 	free(out);
 }
 
-/* Global reductions, the library's and the program's own, and a node that asks for another. */
+/*
+ * Global reductions by functions of the library and of the program; a node asks for another
+ * function.
+ */
 static void reductions(void)
 {
 	struct roam_ps_options options = {.function = "sum", .participants = nodes};
@@ -224,7 +227,7 @@ static void *bag_take(void *arg)
 		must(roam_ps_observe(bag, &task, sizeof(task), &bytes));
 		check(bytes == sizeof(task));
 		*sum += task;
-	} while (task != 0); /* one for each thread */
+	} while (task != 0); /* one last task for each thread */
 	return sum;
 }
 
@@ -256,7 +259,7 @@ static void bag(const char *name, enum roam_ps_storage storage)
 
 /* ------------------------------------------------------------------------------ to and fro, mob */
 
-/* Node `me` and the next exchange tuples out of and into the heap, of all sizes. */
+/* Node `me` and the next one exchange tuples out of and into the heap, of all sizes. */
 static void exchange_with(unsigned first, unsigned second, enum roam_ps_place place,
 			  enum roam_ps_storage storage)
 {
@@ -296,7 +299,7 @@ static void exchange(void)
 
 /* ----------------------------------------------------------------------------------------- many */
 
-/* Every node leaves its number in every element; each finds all of them in some. */
+/* Every node leaves its number in every element; each node finds all numbers in some elements. */
 static void many_elements(void)
 {
 	static struct roam_ps_element *elements[ELEMENTS];
@@ -325,7 +328,7 @@ static void many_elements(void)
 	must(roam_barrier_all());
 }
 
-/* A long element, read by number from elsewhere while it grows. */
+/* A long element, which another node reads by number while it grows. */
 static void many_tuples(void)
 {
 	struct roam_ps_element *element = enter("long", "u32, u8[]",
@@ -448,7 +451,7 @@ static void *cancel_soon(void *arg)
 	return NULL;
 }
 
-/* An observe that waits in vain ends in time; by a timeout, by another thread. */
+/* An observe that waits in vain ends in time, by a timeout or by another thread. */
 static void ends(unsigned node)
 {
 	struct roam_ps_options options = {.place = ROAM_PS_NODE, .node = node};
@@ -483,7 +486,7 @@ static void *crowd_one(void *arg)
 	return NULL;
 }
 
-/* Operations of a node under way at another: one too many is refused, the others go on. */
+/* Operations of a node under way at another one: one too many is refused, the others go on. */
 static void crowd(void)
 {
 	struct roam_ps_options options = {.place = ROAM_PS_NODE, .node = 0};
@@ -511,7 +514,7 @@ static void crowd(void)
 	roam_ps_leave(element);
 }
 
-/* The memory for tuples is bounded; observed ones may go. */
+/* The memory for tuples is bounded; observed tuples may be dropped. */
 static void full(void)
 {
 	struct roam_ps_options options = {.place = ROAM_PS_CREATOR, .forget = true};

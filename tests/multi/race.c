@@ -2,8 +2,8 @@
  * Shows that ROAM_CHECK=race reports a race and nothing else.
  * race HOW [PROTOCOL]; two nodes add to one word, under that protocol. HOW locked: under a lock;
  * racing: without; neighbours: to words of their own in one page; stripes: to every other word of
- * many pages, so that the home looks at what it wrote while the other node's diff arrives; few: the
- * same in less rounds.
+ * many pages, so that the home looks at its own writes while the other node's diff arrives; few:
+ * stripes, in fewer rounds.
  */
 #include "multi.h"
 
@@ -41,7 +41,7 @@ static void stripes(unsigned rounds)
 
 static void node_main(void)
 {
-	if (roam_node() == 0) /* the page has a home before the race */
+	if (roam_node() == 0) /* so that the page has a home before the race */
 		words[100] = 1;
 	must(roam_barrier_all());
 	if (strcmp(how, "stripes") == 0 || strcmp(how, "few") == 0) {

@@ -32,13 +32,13 @@
 
 enum id_kind { ID_LOCK, ID_COND, ID_FLAG, ID_BARRIER, ID_KINDS };
 
-/* Where a thread is, for when it does not come back. */
+/* What a thread is doing, reported if it does not come back. */
 struct doing {
 	_Atomic uint32_t call; /* index into calls */
 	_Atomic uint32_t which;
 };
 
-/* What all processes share beside roam's heap; the threads' events follow. */
+/* What all processes share beside roam's heap; the threads' events stand behind it. */
 struct area {
 	char command[COMMAND_MAX];
 	_Atomic uint64_t sequence;
@@ -51,13 +51,13 @@ struct area {
 
 struct setting {
 	struct random_params params;
-	unsigned threads; /* the most of a node */
-	unsigned team;    /* 0: nodes have threads of their own */
+	unsigned threads; /* the most threads of a node */
+	unsigned team;    /* threads of a team; 0: nodes have threads of their own */
 	unsigned seconds;
 	const char *regions[PARTS]; /* protocols */
 	unsigned region_count;
 	const char *roam;
-	const char *hosts; /* on which it does; NULL: on this one */
+	const char *hosts; /* the hosts that roam uses; NULL: only this one */
 	int fd; /* of the area; -1: not made yet */
 };
 
@@ -100,9 +100,9 @@ static struct setting setting = {
 static struct random_program *program;
 static struct area *area;
 static size_t area_bytes;
-static uint8_t *base; /* the block of objects, or of those that are not in regions */
+static uint8_t *base; /* the block of objects; without those in regions, if there are some */
 static uint8_t *parts[PARTS];
-static uint8_t *ids;  /* the block whose addresses name locks and so on */
+static uint8_t *ids;  /* the block whose addresses name locks and the like */
 static uint8_t *initial;
 
 /* -------------------------------------------------------------------------------------- telling */
@@ -135,7 +135,7 @@ __attribute__((noreturn)) static void tell_hung(void)
 	_exit(HUNG);
 }
 
-/* A thread of node 0 that roam knows nothing of. */
+/* Ends a run that takes too long; a thread of node 0 that roam does not know. */
 static void *watchdog(void *arg)
 {
 	const struct timespec tick = {0, 20 * 1000 * 1000};
@@ -182,7 +182,7 @@ static uint8_t *at(uint64_t offset)
 					   : base + offset;
 }
 
-/* Now and then by way of a hint, or of what a system call would need. */
+/* Accesses an object, now and then with a hint before, or as a system call would need it. */
 static void op_load(void *self, uint64_t offset, void *out, size_t bytes)
 {
 	struct member *member = self;
@@ -278,7 +278,7 @@ static enum roam_err op_flag_clear(void *self, unsigned flag)
 	return roam_flag_clear(id(ID_FLAG, flag));
 }
 
-/* The full ones: one without an object, one that gives the number of all threads. */
+/* Full barriers: one without an object, and one that gives the number of all threads. */
 static enum roam_err op_barrier(void *self, unsigned barrier, unsigned threads)
 {
 	doing(self, CALL_BARRIER, barrier);
@@ -295,7 +295,7 @@ static enum roam_err op_reduce(void *self, void *values, unsigned count, enum ro
 	return roam_reduce(values, count, type, op);
 }
 
-/* Offsets are from the block of objects on, and wrap. */
+/* Offsets count from the block of objects on, and may wrap. */
 static enum roam_err op_alloc(void *self, size_t bytes, uint64_t *offset_p)
 {
 	struct member *member = self;
@@ -317,7 +317,7 @@ static enum roam_err op_free(void *self, uint64_t offset)
 	return roam_free(base + offset);
 }
 
-/* Relaxed: it must not order what roam has to order. */
+/* Relaxed, because it must not order what roam has to order. */
 static uint64_t op_sequence(void *self)
 {
 	(void)self;
@@ -368,8 +368,8 @@ static struct random_event *area_events(unsigned thread)
 }
 
 /*
- * Full barriers are of the registered threads: all must be, before the first.  And a started job is
- * one only when every node has synchronised.
+ * Full barriers count the registered threads, so all must register before the first one.  And a
+ * started job is sealed only when every node has synchronised.
  */
 static void collect(void)
 {
@@ -447,13 +447,13 @@ static int judge(void)
 	return 0;
 }
 
-/* Whether main runs to its end on all nodes; else one process creates them. */
+/* Whether all nodes run main to its end; if not, one process creates them. */
 static bool everywhere(void)
 {
 	return setting.roam != NULL && setting.team == 0;
 }
 
-/* Half of the creator's pages hold something, where there is a creator. */
+/* Half of the creator's pages get contents, if there is a creator. */
 static void fill(void)
 {
 	struct rng rng = {setting.params.seed ^ 0x5eed};
@@ -464,7 +464,7 @@ static void fill(void)
 		memcpy(parts[i], initial + i * PART_BYTES, PART_BYTES);
 }
 
-/* The block of objects; its first parts are under the protocols that were named. */
+/* Allocates the block of objects; its first parts are under the named protocols. */
 static void make_parts(void)
 {
 	struct roam_region region = {.place = (enum roam_place)(setting.params.seed % 4),
@@ -509,7 +509,7 @@ static int job_main(void)
 
 /* ----------------------------------------------------------------------------------- beginning */
 
-/* Threads of each node, by the seed. */
+/* Draws the number of threads of each node from the seed. */
 static void draw(struct random_params *params, unsigned most, unsigned operations)
 {
 	struct rng rng = {params->seed * 3 + 5};
@@ -535,7 +535,7 @@ static void area_map(void)
 	check(area != MAP_FAILED);
 }
 
-/* The command that repeats this run: roam's options, then ours. */
+/* The command that repeats this run: first roam's options, then ours. */
 static void area_command(char **argv)
 {
 	size_t used = 0;
@@ -549,7 +549,7 @@ static void area_command(char **argv)
 					 argv[1] == NULL ? "" : " ");
 }
 
-/* This program again, as every node of a job. */
+/* Runs this program again, as every node of a job. */
 __attribute__((noreturn)) static void launch(int argc, char **argv)
 {
 	char **words = calloc((size_t)argc + 12, sizeof(*words)), nodes[16], fd[16], threads[16];
@@ -567,7 +567,7 @@ __attribute__((noreturn)) static void launch(int argc, char **argv)
 		words[count++] = strdup("--threads");
 		words[count++] = threads;
 	}
-	if (setting.hosts != NULL) { /* the area's file stays open all the way there */
+	if (setting.hosts != NULL) { /* the area's file stays open until then */
 		words[count++] = strdup("-H");
 		words[count++] = strdup(setting.hosts);
 	}

@@ -26,7 +26,7 @@ import time
 
 import harness
 
-TIMEOUT = 25    # the program itself ends at SECONDS, and tells which thread waits for what
+TIMEOUT = 25    # the program ends itself at SECONDS, and says which thread waits for what
 SECONDS = 20
 LOSS = 'drop=5%,repeat=1%,reorder=2%,seed='
 LOSS_MAX = 3.0  # times as long
@@ -42,7 +42,7 @@ def ways():
 
 
 def way_env(way, seed, rng):
-    """The options of a way; over a network, what a seed lets go wrong."""
+    """The options of a way; over a network, the faults that a seed draws."""
     if way == 'shm':
         way = rng.choice(['onesided', 'messages'])
     if way in ('onesided', 'messages'):
@@ -57,7 +57,7 @@ def way_env(way, seed, rng):
 
 
 def drawn(seed, salt, way, protocols):
-    """What a seed draws beside the program: the same under every combination but for `salt`."""
+    """What a seed draws besides the program: the same under every combination except for `salt`."""
     rng = random.Random(f'{seed} {salt}')
     env = {'ROAM_CACHE_PAGES': rng.choice(['0', '0', '1', '4']),
            'ROAM_PREFETCH': rng.choice(['64', '64', '0', '2']),
@@ -86,7 +86,7 @@ def drawn(seed, salt, way, protocols):
 
 
 def beside(own, models, name):
-    """Whether a region under `name` may be in a job under `own`: roam_alloc_region."""
+    """Whether a region of protocol `name` may be in a job of protocol `own`: roam_alloc_region."""
     alone = harness.those('one_heap') + harness.those('transactions')
     if own in alone or name in alone:
         return own == name
@@ -118,12 +118,12 @@ def run_job(env, command):
 
 
 def run_loss(first, last, combinations):
-    """Every program without and with loss; the exit status."""
+    """Runs every program without and with loss; returns the exit status."""
     took = [0.0, 0.0]
     count = failed = 0
     for env, command in jobs(first, last, combinations):
         env.pop('ROAM_FAULTY', None)
-        env.pop('ROAM_CHAOS', None)  # it would hide the difference
+        env.pop('ROAM_CHAOS', None)  # otherwise it would hide the difference
         for lossy in (False, True):
             start = time.monotonic()
             if lossy:
@@ -153,7 +153,8 @@ def run_all(first, last, combinations, seconds):
     print(f'{count - failed} of {count} programs right ({len(combinations)} combinations), '
           f'{reads} reads checked ({foreign} of another node\'s value), {reused} blocks of memory '
           f'freed elsewhere, {time.monotonic() - start:.0f} s')
-    # Programs that do not share test nothing; few seeds may happen to free no block elsewhere.
+    # Programs without sharing test nothing; with few seeds it may happen that no block is freed
+    # elsewhere.
     return 1 if failed or foreign < 20 * count or (last - first >= 20 and reused == 0) else 0
 
 

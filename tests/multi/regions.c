@@ -1,17 +1,18 @@
 /*
- * Structures under protocols of their own, at a time.  regions START NODES [PROTOCOL]...: one of
- * each, and one under the job's; START fork: roam_create_all; once: the same, no second time; run:
- * under roam run.  Each is written by all nodes in turns under one lock, read after one barrier,
- * moved when the nodes end, used alone, and after fork again by new nodes.
+ * Structures under several protocols at a time.  regions START NODES [PROTOCOL]...: one structure
+ * under each protocol, and one under the job's; START fork: roam_create_all, two rounds of nodes;
+ * once: one round; run: under roam run.  All nodes write each structure in turns under one lock and
+ * read it after one barrier; it moves when the nodes end, node 0 uses it alone, and after fork new
+ * nodes use it again.
  */
 #include "multi.h"
 
 #include <stdint.h>
 
 #define STRUCTURES 16
-#define WORDS      5000u /* of a structure: ten pages */
+#define WORDS      5000u /* of a structure, which has ten pages */
 #define TURNS      20u
-#define LARGE      (512u << 10) /* in a small heap this has parts of its own */
+#define LARGE      (512u << 10) /* in a small heap this protocol has parts of its own */
 
 static unsigned nodes, count;
 static const char *protocols[STRUCTURES]; /* 0: NULL */
@@ -30,7 +31,7 @@ static unsigned *make(size_t bytes, unsigned which)
 	return block;
 }
 
-/* Every node adds to every word; in another order each time, with a stride. */
+/* Every node adds to every word, each time in another order, with a stride. */
 static void add(unsigned turn)
 {
 	for (unsigned i = 0; i < count; i++)
@@ -54,7 +55,7 @@ static void blocks(unsigned turn)
 		must(roam_free(small[i]));
 }
 
-/* Blocks that other nodes free: their addresses travel behind the words of a structure. */
+/* Blocks that other nodes free; their addresses are passed on behind the words of a structure. */
 static void pass_on(unsigned turn)
 {
 	for (unsigned i = 0; i < count; i++) {

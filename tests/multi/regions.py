@@ -28,13 +28,13 @@ def region_refused(command, protocol, text):
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
 
 
-# Of RC, which there are not beside those.
+# RC protocols, which cannot be beside those.
 NEED_NOTICES = those('acquires', model='RC')
 WINDOW = those(region_option='ROAM_MIRAGE_DELTA')[0]
 
 
 def delta(command, env):
-    """As delta.c, with the names of a protocol that has the window and of one that has none."""
+    """Runs delta.c with the names of a protocol that has the window and of one that has none."""
     result = run([*command, WINDOW, KINDS['one writer']], env=env)
     if result.status != 0 or 'all in time' not in result.out:
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
@@ -48,7 +48,8 @@ def delta(command, env):
 
 
 def regions_cases():
-    """Each protocol beside each other one, and all at a time; a region under the job's own."""
+    """Each protocol beside each other one, and all at once; a region under the job's own
+    protocol."""
     for start in ('fork', 'run'):
         for protocol in PROTOCOLS:
             if protocol in APART:
@@ -86,7 +87,8 @@ def regions_cases():
 
 
 def one_heap_checks(protocol):
-    """What looks at stores is refused in one line, before anything runs; what does not, is not."""
+    """A check that looks at stores is refused in one line, before anything runs; other checks are
+    not."""
     env = {'ROAM_PROTOCOL': protocol, 'ROAM_CHECK': 'race'}
     start_fails(env, unshown('race', protocol))
     start_fails({**env, 'ROAM_CHECK': 'race,statics'}, unshown('race', protocol))

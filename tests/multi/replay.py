@@ -20,8 +20,8 @@ SEED = int(os.environ.get('ROAM_TEST_SEED', time.time_ns() % 1000000))
 
 
 class Cutter:
-    """Passes bytes on between clients and a server, and cuts each connection after some; the server
-    hears of it at once, or later than that the client has come again."""
+    """Passes bytes on between clients and a server, and cuts each connection after some bytes; the
+    server hears of the cut at once, or only after the client has come again."""
 
     def __init__(self, server, mean):
         self.server = server
@@ -101,8 +101,8 @@ class Cutter:
                     self.pass_on(ends[end], end)
 
     def cut_all(self, down=False):
-        """By the test's thread, while the clients are silent, but for the connections that it
-        shuts: the other thread sees their end."""
+        """Called by the test's thread while the clients are silent, except for the connections that
+        it shuts: the other thread sees these end."""
         self.down = down
         for link in list(self.links):
             link[0].shutdown(socket.SHUT_RDWR)
@@ -113,7 +113,7 @@ def command(cutter, *words):
 
 
 def storm(address, mean, *words):
-    """Under load; the connections are cut every so many bytes on average."""
+    """Under load; each connection is cut after so many bytes on average."""
     with Server(address) as server, Cutter(server, mean) as cutter:
         print(f'seed {SEED}', end=' ')
         expect(command(cutter, *words), env=server.env)
@@ -136,7 +136,8 @@ def ended(process, said, lines=None):
 
 
 def paused(seconds, said, keep=None, again=False):
-    """Nothing is under way while the connections are cut, for so long; or the server is another."""
+    """Nothing is under way while the connections are cut, for so long; or another server has
+    started."""
     with Server('127.0.0.1:0', keep=keep) as server, Cutter(server, None) as cutter:
         process, line = begin(server, cutter, 'pause')
         must(line == 'moved\n', line)
@@ -149,7 +150,7 @@ def paused(seconds, said, keep=None, again=False):
 
 
 def waits(seconds, down, said, keep=None):
-    """An operation waits meanwhile; no client can reach the server for so long."""
+    """An operation waits while no client can reach the server, for so long."""
     with Server(keep=keep) as server, Cutter(server, None) as cutter:
         process, line = begin(server, cutter, 'wait')
         must(line == 'waiting\n', line)
@@ -166,8 +167,8 @@ def waits(seconds, down, said, keep=None):
 
 
 def timed():
-    """Operations with a limit of time, and cancelled ones, while no client can reach the server: one
-    that it may have got says so; afterwards all is as before."""
+    """Operations with a limit of time, and cancelled ones, while no client can reach the server: an
+    operation that the server may have got says so; afterwards everything is as before."""
     with Server() as server, Cutter(server, None) as cutter:
         process, line = begin(server, cutter, 'timed')
         must(line == 'waiting\n', line)
@@ -185,7 +186,8 @@ def timed():
 
 
 def participant():
-    """The operation of an X-function's participant has its time, too; asked again it is done once."""
+    """The operation of an X-function's participant runs out of time, too; asked again it is done
+    once."""
     with Server() as server, Cutter(server, None) as cutter:
         process, line = begin(server, cutter, 'participant')
         must(line == 'waiting\n', line)
@@ -200,7 +202,8 @@ def participant():
 
 
 def outages(address, mean, least, *words):
-    """Operations whose time is up again and again, while the server cannot be reached at times."""
+    """Operations that run out of time again and again, while the server cannot be reached at
+    times."""
     with Server(address) as server, Cutter(server, mean) as cutter:
         print(f'seed {SEED}', end=' ')
         process = subprocess.Popen(command(cutter, *words), env=clean_env(server.env),

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define WORDS  3000u       /* of 8 bytes: some pages */
-#define BLOCKS 40u         /* allocated per node and round */
+#define BLOCKS 40u         /* each node allocates so many per round */
 #define BAND   (40u * 512) /* words of a node's part of the field: a long run of pages */
 #define LATES  16u         /* locks announced after some nodes were forked; homes at every node */
 
@@ -19,21 +19,21 @@ struct shared {
 	uint64_t words[WORDS];
 	uint64_t count;
 	uint64_t *blocks[8][BLOCKS];
-	uint64_t *field; /* a band per node, written by another node in every round */
-	uint64_t late[LATES]; /* counts, each under its own lock */
+	uint64_t *field; /* a band for each node, which another node writes in every round */
+	uint64_t late[LATES]; /* counters, each under its own lock */
 };
 
 static struct shared *shared;
 static unsigned nodes, round_now, arrived;
 static int private_of_creator = 1;
-static uint64_t late_locks[LATES]; /* names; the forks come between their announcements */
+static uint64_t late_locks[LATES]; /* names of locks; nodes are forked between announcing them */
 
 static uint64_t word(unsigned round, unsigned i)
 {
 	return (uint64_t)round * 1000003 + i;
 }
 
-/* What the round before left, read by all threads. */
+/* Checks what the round before left; all threads read it. */
 static void check_before(unsigned round)
 {
 	for (unsigned i = 0; i < WORDS; i++)
@@ -49,8 +49,8 @@ static void check_before(unsigned round)
 }
 
 /*
- * The blocks of the node before, which may not be there any more, are freed; new ones take their
- * place.
+ * Frees the blocks of another node, which may not be there any more, and allocates new ones in
+ * their place.
  */
 static void renew_blocks(unsigned round, unsigned me)
 {
@@ -98,7 +98,7 @@ static void node_main(void)
 		must(roam_unlock(&late_locks[at]));
 	}
 	renew_blocks(round, me);
-	arrived++; /* private: the creator never sees the children's */
+	arrived++; /* private: the creator never sees the children's value */
 }
 
 /* After the end the heap is plain memory: the creator's system calls and children may use it. */
@@ -122,7 +122,7 @@ static void use_plainly(unsigned round)
 	check(system("true") == 0);
 }
 
-/* In the first round only: later ones know them. */
+/* Only in the first round, as later rounds know them already. */
 static void announce_late(unsigned round)
 {
 	for (unsigned i = 0; i < LATES && round == 1; i++)

@@ -22,13 +22,13 @@ struct link {
 	long value;
 };
 
-static long own_before = 11; /* neighbours in the data segment: private */
+static long own_before = 11; /* private neighbours in the data segment */
 ROAM_SHARED static long counter = 5;
 ROAM_SHARED double view[3] = {1, 2, 3};
 ROAM_SHARED static char big[BIG];
 ROAM_SHARED static struct link *root;
 ROAM_SHARED static long lock_here, meet_here; /* names of a lock and a barrier */
-ROAM_SHARED static long first_pid;             /* differs until roam starts */
+ROAM_SHARED static long first_pid;             /* differs between nodes until roam starts */
 ROAM_SHARED static unsigned failed;
 static long own_after = 12;
 static long own_zero;
@@ -126,7 +126,7 @@ static void check(long rounds)
 	EXPECT(section_other_add(0) == 70 + 2 * all);
 	EXPECT(section_library_add(0) == 1000 + 3 * all);
 	roam_lock(&lock_here);
-	EXPECT(calls() == 100 + all + rounds - 1); /* this call is one */
+	EXPECT(calls() == 100 + all + rounds - 1); /* this call does */
 	roam_unlock(&lock_here);
 }
 
@@ -149,7 +149,7 @@ static void forks(void)
 	}
 }
 
-/* In main on every node. */
+/* Called in main on every node. */
 static void everywhere(void)
 {
 	work();
@@ -221,6 +221,6 @@ int main(int argc, char **argv)
 	if (roam_node() == 0 && strcmp(how, "touch") != 0)
 		printf("section: %s\n", failed == 0 ? "ok" : "FAILED");
 	roam_finish();
-	counter++; /* and after it, too */
+	counter++; /* and after roam's end, too */
 	return failed != 0 || view[2] != 3;
 }

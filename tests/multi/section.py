@@ -17,7 +17,7 @@ OK = '^section: ok$'
 
 
 def way_cases():
-    """Each way of starting, each engine, at random and at fixed addresses."""
+    """Each way to start, each engine, at random and at fixed addresses."""
     for engine in engines():
         env = {'ROAM_FAULT': engine}
         for name in 'section', 'section_fixed':
@@ -37,14 +37,14 @@ def way_cases():
 
 
 def checked(check, wanted, unwanted):
-    """What a check says at the end of each of the two rounds; private statics do differ."""
+    """What a check says at the end of each of the two rounds; the private statics do differ."""
     result = run([program('section'), 'fork', '3'], env={'ROAM_CHECK': check})
     if result.status != 0 or len(re.findall(wanted, result.err)) != 2 or re.search(unwanted, result.err):
         raise Wrong(f'status {result.status}, {result.err}')
 
 
 def touched():
-    """A child of fork has none of them, and is told."""
+    """A child of fork has no statics of the heap, and is told so."""
     expect([program('section'), 'touch', '2'], err='has no shared heap, and touched it')
 
 
@@ -68,7 +68,8 @@ def protocol_cases():
 
 
 def compiled(compiler, flags, refused=False, names=('section.c', 'section_other.c', 'section_library.c')):
-    """Compiles the program over the library that users link, and runs it; or roam refuses to start."""
+    """Compiles the program with the library that users link, and runs it; or roam refuses to
+    start."""
     directory = os.path.dirname(program('libroam'))
     with tempfile.TemporaryDirectory() as where:
         path = os.path.join(where, 'section')
@@ -83,13 +84,13 @@ def compiled(compiler, flags, refused=False, names=('section.c', 'section_other.
 
 
 def copied():
-    """A program that would use a copy of a library's variable: roam does not start."""
+    """If a program would use a copy of a library's variable, roam does not start."""
     expect([program('section_names')], status=2,
            err='ROAM_SHARED section_total of a library is used by the program')
 
 
 def compiler_cases():
-    """gcc and clang; with -flto either it works or it is refused; C++."""
+    """gcc and clang; with -flto the program works or is refused; C++."""
     yield 'names, -fPIC', compiled, 'gcc', ['-fPIC'], False, ['section_names.c', 'section_library.c']
     for name in 'g++', 'clang++':
         if shutil.which(name) is not None:

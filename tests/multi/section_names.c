@@ -1,5 +1,5 @@
 /*
- * Names a variable of the library of section: wherever the program is linked to use a copy of it,
+ * Names a variable of section's library: if the program is linked to use a copy of that variable,
  * roam does not start.
  */
 #include "section.h"

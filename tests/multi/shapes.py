@@ -10,7 +10,7 @@ ALL = sorted(MODELS, key=lambda name: name != DEFAULT)
 PROTOCOLS = [name for name in ALL if not name.endswith('-rc')]  # NAME-rc is NAME's file again
 # Those whose nodes have one heap, beside which there is no other.
 ONE_HEAP = those('one_heap')
-# And those whose transactions undo what is under them alone.
+# Protocols whose transactions undo only pages under themselves, and those of one heap.
 APART = ONE_HEAP + those('transactions')
 SIGNALLED = 128
 
@@ -20,7 +20,7 @@ def expect_env(command, status, err, out, env):
 
 
 def start_fails(env, line):
-    """Whether it forks its nodes or runs under roam run, the program ends with one line."""
+    """Whether the program forks its nodes or runs under roam run, it ends with one line."""
     expect([program('stranger'), 'start', '2'], 1, line, env=env)
     expect(launched(2, program('stranger'), 'start', '2'), 2, line, env=env)
 
@@ -60,7 +60,7 @@ WAITS = {'barrier': 'at roam_barrier_all', 'partial': 'at barrier 0x', 'lock': '
 
 
 def frees(how, rounds, env):
-    """In a heap that is too small for what the rounds allocate together."""
+    """Runs in a heap that is too small for all blocks that the rounds allocate."""
     words = [program('frees'), how, '3', str(rounds)]
     right(words if how == 'fork' else launched(3, *words), f'{rounds} rounds of frees right',
           {'ROAM_HEAP': '96M' if rounds < 100 else '16M', 'ROAM_LOG': 'error', **env})  # it frees what is no block

@@ -42,7 +42,7 @@ static void again(void)
 	must_fail(roam_once((uint32_t *)shared, again), ROAM_ESTATE);
 }
 
-/* By calls that are made of others. */
+/* Slips in calls that are built from others. */
 static void built(void)
 {
 	struct roam_rwlock *rwlock = (void *)(shared + 8);
@@ -62,7 +62,7 @@ static void built(void)
 static void *registers(void *arg)
 {
 	must(roam_thread_init());
-	sleep(5); /* the job ends before */
+	sleep(5); /* the job ends before this */
 	return arg;
 }
 
@@ -96,7 +96,7 @@ static void node_main(void)
 		fork_touches();
 	if (roam_node() == 1)
 		built();
-	must(roam_barrier_all()); /* no thread more or less is counted */
+	must(roam_barrier_all()); /* other threads are neither added nor removed */
 	if (strcmp(how, roam_node() == 0 ? "exits_first" : "exits") == 0)
 		pthread_exit(NULL);
 }

@@ -1,8 +1,8 @@
 /*
  * Shows that calls which give up do so in time and change nothing: roam_trylock, roam_lock_until
- * and roam_cond_wait_until, by which all nodes then count under one lock.  So is it with what is
- * built of them: reader-writer locks, roam_once, roam_realloc.
- * soon START NODES ROUNDS; START fork: roam_create_all; run: under roam run.
+ * and roam_cond_wait_until, with which all nodes then count under one lock.  The same is shown of
+ * what is built of them: reader-writer locks, roam_once, roam_realloc.  soon START NODES ROUNDS;
+ * START fork: roam_create_all; run: under roam run.
  */
 #include "multi.h"
 
@@ -20,7 +20,7 @@ struct shared {
 	struct roam_rwlock rw;
 	uint32_t once;
 	uint32_t made;      /* by roam_once */
-	uint64_t first;     /* written by all, with `last`, on another page */
+	uint64_t first;     /* written by all nodes, with `last`, which is on another page */
 	uint64_t *numbers;
 	char space[ROAM_PAGE_SIZE];
 	uint64_t last;
@@ -34,7 +34,7 @@ static uint64_t soon(void)
 	return roam_clock_us() + WAIT_US;
 }
 
-/* Node 0 holds the lock meanwhile. */
+/* Node 0 holds the lock during the test. */
 static void held(void)
 {
 	uint64_t start = roam_clock_us();
@@ -66,7 +66,7 @@ static void locks(void)
 			check(shared->count == turn);
 			shared->count++;
 			must(roam_unlock(shared->lock));
-			/* No other node wants it. */
+			/* No other node wants the lock. */
 			must(roam_trylock(shared->lock));
 			must(roam_unlock(shared->lock));
 		}
@@ -74,7 +74,7 @@ static void locks(void)
 	}
 }
 
-/* The thread that gave up takes no signal: that is for the one that waits. */
+/* The thread that gave up takes no signal, which is for the thread that waits. */
 static void conditions(void)
 {
 	uint64_t start = roam_clock_us();
@@ -117,7 +117,7 @@ static void contended_lock(unsigned round)
 
 static void makes(void)
 {
-	must(roam_lock(shared->guard)); /* it may use roam */
+	must(roam_lock(shared->guard)); /* this thread may use roam */
 	shared->made++;
 	must(roam_unlock(shared->guard));
 }
@@ -131,7 +131,7 @@ static void once(void)
 	must(roam_barrier_all());
 }
 
-/* In its time, not before. */
+/* The call ends at its time, not before. */
 static void gives_up(enum roam_err (*lock)(struct roam_rwlock *, uint64_t))
 {
 	uint64_t until = soon();
@@ -141,7 +141,7 @@ static void gives_up(enum roam_err (*lock)(struct roam_rwlock *, uint64_t))
 	check(roam_clock_us() >= until);
 }
 
-/* Node 0 holds it for reading: others read, and none writes. */
+/* Node 0 holds the lock for reading: others may read, and none may write. */
 static void readers(void)
 {
 	if (roam_node() == 0)
@@ -176,7 +176,7 @@ static void readers(void)
 
 /*
  * Node 0 reads, node 1 waits to write and gives up; the last node waits to read behind node 1, and
- * reads then, though node 0 still does.
+ * then reads, though node 0 still does.
  */
 static void makes_way(void)
 {
@@ -196,7 +196,7 @@ static void makes_way(void)
 	must(roam_barrier_all());
 }
 
-/* While node 0 holds it in one way, the last node waits to have it in the other. */
+/* While node 0 holds the lock in one way, the last node waits for it in the other way. */
 static void kept_out(enum roam_err (*mine)(struct roam_rwlock *),
 		     enum roam_err (*other)(struct roam_rwlock *), uint64_t mark)
 {
@@ -224,7 +224,7 @@ static void kept_out(enum roam_err (*mine)(struct roam_rwlock *),
 	must(roam_barrier_all());
 }
 
-/* Writers change both numbers; a reader finds both as one of them left them. */
+/* Writers change both numbers; a reader finds both as one writer left them. */
 static void writers(void)
 {
 	uint64_t seen = 0;

@@ -32,7 +32,7 @@ def mount(source, target, kind, flags):
 
 
 def own_tmp():
-    """A /tmp in which nobody else is, but for where the build lies."""
+    """A /tmp in which nobody else is, except for the path of the build."""
     if os.geteuid() != 0 or LIBC.unshare(CLONE_NEWNS) != 0:
         print('skip: squat: mount namespaces are for root')
         sys.exit(77)
@@ -65,7 +65,7 @@ def start(step, node, nodes=2, env=None):
 
 
 def ends(process, status):
-    """What one says that ends while others of its job wait."""
+    """What a process prints that ends while others of its job wait."""
     _, err = process.communicate(timeout=20)
     if process.returncode != status:
         raise Wrong(f'{process.returncode}: {err!r}')
@@ -73,7 +73,7 @@ def ends(process, status):
 
 
 def together(*nodes):
-    """Two processes run as a job of two nodes, and end well."""
+    """Two processes run as a job of two nodes, and end in order."""
     out, err = finish(nodes)
     if 'the sum of 1 to 2 is 3' not in out or err:
         raise Wrong(f'{out!r}, {err!r}')
@@ -117,8 +117,9 @@ def fresh(check, *arguments):
 
 @contextlib.contextmanager
 def squatter(step, directories):
-    """Another user's: directories, a socket for the step in each, and the names that have no file,
-    which roam once used.  A node that connects to one of them would tell it where its memory is."""
+    """Takes, as another user: directories, a socket for the step in each, and the names without a
+    file that roam once used.  A node that connects to one of them would tell it where its memory
+    is."""
     name, sockets = step_name(step), []
     with user(NOBODY), contextlib.ExitStack() as held:
         for path in directories:
@@ -142,12 +143,12 @@ def squatter(step, directories):
 
 
 def squatted(taken):
-    """Whatever that user has taken, the job runs, in a directory of its own."""
+    """Whatever the other user has taken, the job runs, in a directory of its own."""
     step = next(STEPS)
     with squatter(step, NAMES[:taken]):
         runs(step)
         holds('claims', where=NAMES[taken])
-        # A name that is given back is not used while another one is.
+        # After a name is given back, it is not used while another one is.
         if taken > 0:
             os.unlink(f'{NAMES[0]}/slurm-{step_name(step)}')
             os.rmdir(NAMES[0])
@@ -161,7 +162,7 @@ def all_taken():
 
 
 def stranger_listens():
-    """A process that has got into the directory itself, in node 0's place."""
+    """A process that has got into the directory itself, and takes node 0's place."""
     step = next(STEPS)
     os.mkdir(NAMES[0], 0o700)
     with socket.socket(socket.AF_UNIX) as listener:
@@ -204,14 +205,14 @@ def stranger_connects():
 # ------------------------------------------------------------------------------------ our directory
 
 def wrong_directory(make, err):
-    """What is there is ours, and no directory of ours alone."""
+    """The directory that exists is ours, but others may use it."""
     make(NAMES[0])
     fails(next(STEPS), err)
 
 
 def runtime_directory():
-    """$XDG_RUNTIME_DIR, longer than a socket's path can be; but not another user's, nor one that is
-    not there."""
+    """$XDG_RUNTIME_DIR, longer than a socket's path can be; not another user's, nor one that does
+    not exist."""
     with tempfile.TemporaryDirectory(prefix='r' * 120) as where:
         runs(next(STEPS), {'XDG_RUNTIME_DIR': where})
         holds('claims', where=f'{where}/roam')
@@ -232,8 +233,8 @@ def killed(processes):
 
 
 def node_0_killed():
-    """The socket that it has left keeps neither its own step from beginning again nor stays when
-    another one has begun."""
+    """The socket that a killed node has left does not keep its own step from beginning again, and
+    is removed when another step begins."""
     for again in (True, False):
         step = next(STEPS)
         first = start(step, 0)
@@ -244,7 +245,7 @@ def node_0_killed():
 
 
 def living_kept():
-    """A job that begins leaves the sockets of those that do, too."""
+    """A job that begins leaves the sockets of other beginning jobs alone."""
     step = next(STEPS)
     first = start(step, 0)
     await_socket(step, first)
@@ -256,7 +257,7 @@ def living_kept():
 
 
 def killed_at(turns):
-    """Whenever nodes are killed, the same step begins again at once, and nothing is left."""
+    """Whenever nodes are killed, the same step can begin again at once, and nothing is left."""
     step = next(STEPS)
     for turn in range(turns):
         nodes = [start(step, node) for node in (0, 1)]
@@ -267,7 +268,7 @@ def killed_at(turns):
 
 
 def await_claim(process):
-    """The process has locked a byte of the file `claims`."""
+    """Whether the process has locked a byte of the file `claims`."""
     end = time.monotonic() + 10
     while True:
         with open('/proc/locks', encoding='utf-8') as locks:
@@ -279,7 +280,7 @@ def await_claim(process):
 
 
 def twice(node):
-    """One process is the node, the other one says which that is."""
+    """One process is the node; the other one says which process that is."""
     step = next(STEPS)
     if node == 0:
         first = start(step, 0)

@@ -26,7 +26,7 @@
 #define PAGES     24u
 #define SMALL     8192u
 #define WORDS     (ROAM_PAGE_SIZE / sizeof(uint64_t))
-#define DEPTH_MAX (48u * 1024) /* a quarter of 64 KiB is in reserve */
+#define DEPTH_MAX (48u * 1024) /* a quarter of the 64 KiB stays free */
 
 size_t roami_signals_depth(void); /* the library's own */
 
@@ -65,7 +65,7 @@ static void timer_begin(timer_t *timer)
 	check(timer_settime(*timer, 0, &every, NULL) == 0);
 }
 
-/* Above a guard page; what lies beyond belongs to no thread. */
+/* A stack above a guard page; the memory beyond belongs to no thread. */
 static uint8_t *stack_guarded(size_t bytes)
 {
 	uint8_t *room = mmap(NULL, bytes + ROAM_PAGE_SIZE, PROT_READ | PROT_WRITE,
@@ -85,7 +85,7 @@ static void alternate(void)
 
 /* ----------------------------------------------------------------------------------- registers */
 
-/* Reads a word that may fault with all vector registers in use. */
+/* Reads a word, which may fault, while all vector registers are in use. */
 __attribute__((target("avx"))) static uint64_t load_avx(const uint64_t *word)
 {
 	static const uint64_t wanted[4] = {1, 2, 3, 4};
@@ -130,7 +130,7 @@ static uint64_t load(const uint64_t *word)
 
 /* ----------------------------------------------------------------------------------- the work */
 
-/* All threads of all nodes; only the first of each node calls the library. */
+/* All threads of all nodes meet; only the first of each node calls the library. */
 static void meet(unsigned thread)
 {
 	pthread_barrier_wait(&local);

@@ -20,7 +20,7 @@ BEFORE_KILL = 5.0  # STOP_S of tools/roam_run.c
 
 
 def stubborn(number, twice):
-    """Nodes that ignore a signal are killed: in the end, or at the second one at once."""
+    """Nodes that ignore a signal are killed: after a while, or at once at the second signal."""
     def act(first, _pids):
         os.kill(first, number)
         if twice:
@@ -33,7 +33,7 @@ def stubborn(number, twice):
 
 
 def kind():
-    """Nodes that take their time to end in order may."""
+    """Nodes may take their time to end in order."""
     script = 'trap "sleep 1; exit 0" TERM; echo ready 0 $$; while :; do sleep 0.05; done'
     result = expect(launched(2, 'sh', '-c', script), wanted=2,
                     act=lambda first, _pids: os.kill(first, signal.SIGTERM))
@@ -49,7 +49,7 @@ def under_shell_launcher_killed():
 
 
 def absent(nodes, who, pause):
-    """A node that ends without having called roam_start, while the others wait for it."""
+    """A node ends without having called roam_start, while the others wait for it."""
     script = (f'case $ROAM_BOOT in local:{who}:*) sleep {pause}; exit 0;; esac; '
               f'exec {program("hello")}')
     result = expect(launched(nodes, 'sh', '-c', script), 1,
@@ -60,7 +60,7 @@ def absent(nodes, who, pause):
 
 
 def many(start):
-    """As many nodes as there may be on one host, in good time."""
+    """The largest number of nodes on one host starts in good time."""
     words = [program('wake'), '64']
     result = expect(words if start == 'fork' else launched(64, *words), out='woken at once')
     if result.seconds > 5:
@@ -130,12 +130,12 @@ def closed_cases():
                              ('run', launched(2, 'sh', '-c', f'exec {program("closed")} 2{shut}')),
                              ('launcher', launched(2, program('closed'), '2'))):
             outer = ['sh', '-c', f'exec "$0" "$@"{shut if start != "run" else ""}', *words]
-            # What it prints is not looked at.
+            # The program's output is not checked.
             yield (f'closed{shut}, {start} {" ".join(env.values())}', closed, outer, env)
 
 
 def slip_cases():
-    """What a program or its user did is told in one line that is right."""
+    """What a program or its user did wrong is told in one line, which is right."""
     for start in ('fork', 'run'):
         for how, line in (('twice', 'node 1: roam_thread_init by a thread that is registered already$'),
                           ('unregistered', 'node 1: roam_thread_fini by a thread that is not registered$'),

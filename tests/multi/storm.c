@@ -44,7 +44,7 @@ static struct roam_ps_element *enter(unsigned link, const char *name, const char
 	return element;
 }
 
-/* To be cut off before it is attached is an error, and no more than that. */
+/* It is no more than an error to be cut off before the attach has succeeded. */
 static void attach(unsigned link)
 {
 	enum roam_err err;
@@ -133,7 +133,9 @@ static void histories(uint64_t seed, unsigned rounds)
 		history.delta = UINT64_MAX;
 		began = now_ms();
 		threads_run(THREADS, history_thread);
-		/* After a second without connection the library gives up what it could not send. */
+		/*
+		 * After a second without a connection the library gives up what it could not send.
+		 */
 		if (now_ms() - began > 900)
 			history_doubt_waits(&history);
 		history_trim(&history);
@@ -154,9 +156,9 @@ static void histories(uint64_t seed, unsigned rounds)
 static size_t flood_bytes;
 static char flood_template[32];
 static uint64_t flood_tuples, flood_total;
-static _Atomic uint64_t *flood_value, *flood_seen; /* by number */
+static _Atomic uint64_t *flood_value, *flood_seen; /* No tuple's number is returned twice. */
 
-/* No number is told twice. */
+/* No tuple's number is returned twice. */
 static void flood_note(_Atomic uint64_t *at, uint64_t number, uint64_t value)
 {
 	check(number >= 1 && number <= flood_total);
@@ -180,7 +182,7 @@ static void flood_got(const uint8_t *tuple, const struct roam_ps_request *reques
 	flood_note(flood_seen, request->observed, value);
 }
 
-/* Of four threads one moves, two observe half of that each, one does both. */
+/* Of four threads one moves, two observe half of the tuples each, and one does both. */
 static void *flood_thread(void *arg)
 {
 	unsigned thread = (unsigned)(uintptr_t)arg, kind = thread % 4;
@@ -236,7 +238,7 @@ static unsigned rounds_count;
 static uint64_t rounds_timeout_ns; /* 0: none */
 static _Atomic unsigned rounds_unsure;
 
-/* Again and again if its time is up, which is to be done once all the same. */
+/* Repeats an operation whose time is up, which must be done once all the same. */
 static void rounds_do(struct roam_ps_element *element, enum roam_ps_op op, uint64_t *word)
 {
 	struct roam_ps_request request = {.op = op,
@@ -255,7 +257,7 @@ static void rounds_do(struct roam_ps_element *element, enum roam_ps_op op, uint6
 	}
 }
 
-/* By mob, or by move and observe. */
+/* Takes part by mob, or by move and observe. */
 static void *rounds_thread(void *arg)
 {
 	struct roam_ps_options options = {.function = "sum", .participants = THREADS};
@@ -302,7 +304,7 @@ static void alone(bool waits)
 
 /* ---------------------------------------------------------------------------------------- timed */
 
-/* For 300 ms, or until it is cancelled. */
+/* Waits for 300 ms, or until it is cancelled. */
 static void timed_do(struct roam_ps_element *element, enum roam_ps_op op,
 		     struct roam_ps_cancel *cancel)
 {
@@ -325,7 +327,7 @@ static void *timed_cancel(void *cancel)
 	return NULL;
 }
 
-/* Meanwhile no client can reach the server, but at first and at last. */
+/* No client can reach the server meanwhile, except at the beginning and at the end. */
 static void timed(void)
 {
 	struct roam_ps_element *element = enter(0, "alone", "u64", NULL);
@@ -346,7 +348,7 @@ static void timed(void)
 	timed_do(element, ROAM_PS_OBSERVE, NULL);
 }
 
-/* Moves 1 for round one in vain; asked again with 10 that counts no more. */
+/* Moves 1 for round one in vain; asked again with 10, the operation still moves 1. */
 static void participant(void)
 {
 	struct roam_ps_options options = {.function = "sum", .participants = 2};

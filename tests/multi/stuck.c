@@ -24,7 +24,7 @@ static struct roam_ps_server *server, *left;
 static struct roam_ps_element *moved, *empty, *rounds, *patient, *large;
 static struct roam_ps_cancel cancel;
 
-/* An operation, and what became of it. */
+/* An operation, and its outcome. */
 struct task {
 	const char *name;
 	struct roam_ps_element *element;
@@ -109,7 +109,10 @@ static uint64_t last_of(struct roam_ps_element *element)
 	return state.last;
 }
 
-/* Tasks that returned ROAM_OK were done, those of unknown end perhaps, others were not. */
+/*
+ * Checks that operations that returned ROAM_OK were done, those of unknown outcome perhaps, others
+ * not.
+ */
 static void counted(struct roam_ps_element *element, const struct task *tasks, unsigned count)
 {
 	unsigned done = 0, unknown = 0;
@@ -123,7 +126,7 @@ static void counted(struct roam_ps_element *element, const struct task *tasks, u
 	check(last >= done && last <= done + unknown);
 }
 
-/* A participant asks again for what it does not know, and then goes on. */
+/* A participant repeats operations whose outcome it does not know, and then goes on. */
 static void resume(void)
 {
 	struct roam_ps_element *other = enter("stuck sum", "u64", true);

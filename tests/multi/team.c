@@ -30,19 +30,19 @@
 #define LOCKED 40u
 
 struct shared {
-	unsigned char *blocks[MOST]; /* of each process, for the next one */
+	unsigned char *blocks[MOST]; /* one of each process, which the next process frees */
 	uint64_t words[WORDS];
 	uint64_t seen[MOST]; /* rounds in which this process was there */
 	uint64_t count;      /* under lock */
 	uint64_t queue;      /* the process whose turn it is, by cond */
 	uint64_t told;       /* by flag */
-	uint64_t met;        /* by those of the barrier of some */
+	uint64_t met;        /* counted by the threads of the barrier of some */
 };
 
 static struct shared *shared;
 static unsigned processes, threads, round_now;
 static const char *how;
-static _Atomic unsigned mates; /* static: of the node's threads alone */
+static _Atomic unsigned mates; /* a static: shared only by the node's threads */
 static unsigned late;          /* a static that main writes between its CREATEs */
 static unsigned long all, some, lock, cond, flag;
 
@@ -56,7 +56,7 @@ static void meet(void)
 	must(roam_barrier(&all, processes));
 }
 
-/* Each writes every word of its own number; then all read all. */
+/* Each process writes every word with its own number; then all read all words. */
 static void exchange(unsigned me)
 {
 	for (unsigned turn = 0; turn < TURNS; turn++) {
@@ -78,7 +78,7 @@ static void take_locks(void)
 	}
 }
 
-/* One after the other, the last process first. */
+/* The processes take turns, the last one first. */
 static void queue_up(unsigned me)
 {
 	must(roam_lock(&lock));
@@ -107,7 +107,7 @@ static void trade(unsigned me)
 	}
 }
 
-/* Not all: some nodes with all their threads, some with a part of them. */
+/* A barrier of some: some nodes with all their threads, some with a part of them. */
 static void meet_some(unsigned me)
 {
 	unsigned count = processes / 2 + 1;
@@ -121,7 +121,7 @@ static void meet_some(unsigned me)
 	must(roam_barrier(&some, count));
 }
 
-/* Two sums at once, again and again: all have each result before any can begin the next. */
+/* Two sums at once, repeatedly: all processes have each result before any can begin the next. */
 static void add_up(unsigned me)
 {
 	for (unsigned turn = 1; turn <= TURNS; turn++) {
@@ -136,7 +136,7 @@ static void add_up(unsigned me)
 	}
 }
 
-/* Each process moves as many tuples as it takes, of whatever process. */
+/* Each process moves and takes equally many tuples, of whatever process. */
 static void take_tuples(unsigned me, const char *name, const struct roam_ps_options *options)
 {
 	struct roam_ps_element *element;
@@ -172,7 +172,7 @@ static void combine_tuples(unsigned me)
 	roam_ps_leave(element);
 }
 
-/* Each process tells the next one, by an element at that one's node. */
+/* Each process tells the next one, by an element at that process's node. */
 static void pass_tuples(unsigned me)
 {
 	struct roam_ps_element *mine, *next;
@@ -208,7 +208,7 @@ static void tuples(unsigned me)
 	meet();
 }
 
-/* Calls of threads that the seal has not fixed, and of those that end a node. */
+/* Tries calls for threads that the seal has not fixed, and calls that end a node. */
 static void refused(void)
 {
 	must_fail(roam_thread_init(), ROAM_ESTATE);
@@ -222,7 +222,7 @@ static void *helper_main(void *arg)
 {
 	unsigned me = *(unsigned *)arg;
 
-	shared->seen[me]++; /* it synchronises nothing: its thread of the team does */
+	shared->seen[me]++; /* it does not synchronise; its thread of the team does */
 	return NULL;
 }
 
@@ -246,7 +246,7 @@ static void child(void)
 	check(system("exit 5") >> 8 == 5);
 }
 
-/* What the last process does at once. */
+/* What the last process does at its beginning. */
 static void misbehave(void)
 {
 	if (strcmp(how, "cancelled") == 0) {
@@ -292,7 +292,7 @@ static void node_main(void)
 		return;
 	begin(me);
 	check(++shared->seen[me] == round_now);
-	meet(); /* nodes may have been forked here, with the statics of their parent */
+	meet(); /* nodes may have been forked here, with their parent's statics */
 	atomic_fetch_add(&mates, 1);
 	meet();
 	check(roam_nodes() == processes);
@@ -319,7 +319,7 @@ static void node_main(void)
 		pthread_exit(NULL);
 }
 
-/* Of the odd processes, where each has a function. */
+/* The function of the odd processes, where each process has one. */
 static void odd_main(void)
 {
 	check(roam_node() % 2 == 1);
@@ -346,7 +346,7 @@ static void run_round(void)
 			created(roam_create(i % 2 == 1 ? odd_main : node_main));
 			late = i;
 		}
-		if (strcmp(how, "held") == 0) /* the seal comes while it is held */
+		if (strcmp(how, "held") == 0) /* the seal comes while the lock is held */
 			must(roam_trylock(&lock));
 		if (strcmp(how, "held") == 0)
 			must(roam_unlock(&lock));

@@ -18,7 +18,7 @@ PAGE = 4096
 
 
 def matrix(seeds):
-    """Each protocol with each seed, and with each engine in turn: two seeds see all pairs."""
+    """Each protocol with each seed, and each engine in turn: two seeds cover all pairs."""
     for seed in seeds:
         for at, protocol in enumerate(PROTOCOLS):
             engine = ENGINES[(at + seed) % len(ENGINES)]
@@ -38,7 +38,7 @@ def thread_cases():
 
 
 def seen_through():
-    """A debugger that stops in a fault shows the program's frames behind it."""
+    """If a debugger stops within a fault, it shows the program's frames, too."""
     shown = run(['gdb', '-nx', '-batch', '-ex', 'set breakpoint pending on',
                  '-ex', 'handle SIGBUS SIGSEGV SIGALRM nostop noprint pass',
                  '-ex', 'break roami_page_done', '-ex', 'run', '-ex', 'bt',
@@ -49,7 +49,7 @@ def seen_through():
 
 
 def ended_in_fault(number):
-    """A node whose threads are all in faults for good takes the signals that end it."""
+    """A node all of whose threads are in endless faults takes the signals that end it."""
     def act(_first, pids):
         time.sleep(.3)
         os.kill(pids[0], number)
@@ -61,7 +61,7 @@ def ended_in_fault(number):
 
 
 def stack_cases():
-    """Faults on small stacks; with few pages, for what a fault does to make room."""
+    """Faults on small stacks; with few pages, so that faults have to make room."""
     for protocol in list(KINDS.values())[:-1]:
         for transport in ('shm', 'udp'):
             yield (f'stacks {protocol} {transport}', right, [program('stacks'), '3', '5'],
@@ -101,7 +101,8 @@ def team(how, processes, threads, rounds=3):
 
 
 def not_divisible(how):
-    """An error of roam_create_all; of other calls, which have none for it, the end."""
+    """roam_create_all returns an error; other calls, which have no error for it, end the
+    program."""
     expect(list(map(str, team(how, 6, 4))), 1,
            r'^roam: 6 processes cannot be divided among nodes of 4 threads each \(ROAM_THREADS\)$',
            env={'ROAM_THREADS': '4'})
@@ -134,7 +135,8 @@ roam: node {node}: roam_finish by process {process}, a thread of that node: only
 
 
 def team_refused(command, node, process, env):
-    """What a thread of a team may not do is refused, and changes nothing: the program ends right."""
+    """A call that a thread of a team may not make is refused, and changes nothing: the program ends
+    well."""
     result = run(command, env=env, timeout=60)
     if result.status != 0 or 'processes right' not in result.out or \
             re.fullmatch(REFUSED.format(node=node, process=process), result.err) is None:
@@ -156,7 +158,7 @@ def team_alone(how):
 
 
 def held(env):
-    """Each process prints once, and what main had printed before is there once."""
+    """Each process prints once, and what main printed before them appears once."""
     result = run(list(map(str, team('held', 6, 3, 1))), env={'ROAM_THREADS': '3', **env}, timeout=60)
     lines = sorted(result.out.splitlines())
     if result.status != 0 or lines != sorted(['6 processes right', *(f'process {i} of 6' for i in range(6))]):
@@ -164,7 +166,7 @@ def held(env):
 
 
 def late_statics():
-    """What main writes between its CREATEs all processes have, which ROAM_CHECK=statics says."""
+    """All processes get what main writes between its CREATEs, and ROAM_CHECK=statics says so."""
     result = run(list(map(str, team('late', 4, 2, 1))), env={'ROAM_THREADS': '2', 'ROAM_CHECK': 'statics'},
                  timeout=60)
     said = re.findall(r'^roam: statics: (\w+) \(.*was written between CREATE and the first synchronisation: ',
@@ -179,7 +181,7 @@ OWN_MOUNTS = ['unshare', '--mount', '--propagation', 'private']
 
 
 def two_domains():
-    """--threads auto with two NUMA domains: a node of each, bound to its processors."""
+    """--threads auto with two NUMA domains: a node for each, bound to its processors."""
     cpus = sorted(os.sched_getaffinity(0))
     halves = cpus[:len(cpus) // 2], cpus[len(cpus) // 2:]
     with tempfile.TemporaryDirectory() as place:
@@ -206,7 +208,7 @@ def spread(text):
 
 
 def domain_cases():
-    """Where mounts may be made, and the processors are an even number."""
+    """Whether mounts may be made and the number of processors is even."""
     if os.geteuid() == 0 and len(os.sched_getaffinity(0)) % 2 == 0 and \
             subprocess.run([*OWN_MOUNTS, 'true'], check=False, stderr=subprocess.DEVNULL).returncode == 0:
         yield ('two NUMA domains', two_domains)
@@ -318,7 +320,7 @@ def heap_cases():
 
 
 def lock_cases():
-    """At last more than there are records for in shared memory at one node."""
+    """In the end, more locks than one node has records for in shared memory."""
     for text, env in matrix([0]):
         for onesided in '10':
             if env['ROAM_PROTOCOL'] == DEFAULT or onesided == '1':
@@ -333,7 +335,7 @@ def lock_cases():
 
 
 def soon_cases(seeds):
-    """Calls that give up, where a lock goes by its record and by messages."""
+    """Calls that give up, both where a lock uses its record and where it uses messages."""
     for text, env in matrix(seeds):
         yield (f'soon fork 3 {text}', right, started('fork', 'soon', 'fork', 3, 200), 'in time', env)
     for start, env in (('run', {'ROAM_TRANSPORT': 'udp'}), ('run', {'ROAM_ONESIDED': '0'}),

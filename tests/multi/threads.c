@@ -27,7 +27,7 @@ struct shared {
 static struct shared *shared;
 static unsigned threads, rounds, nodes;
 static bool settled;            /* wait until all have registered, before the first barrier */
-static pthread_barrier_t local; /* of the threads of a node */
+static pthread_barrier_t local; /* how many threads of the node have registered */
 
 /* Every thread adds under each lock, in an order of its own. */
 static void add_under_locks(unsigned me)
@@ -41,7 +41,9 @@ static void add_under_locks(unsigned me)
 	}
 }
 
-/* Every thread writes a slot beside its neighbours'; after the barrier all are there. */
+/*
+ * Every thread writes a slot beside its neighbours' slots; after the barrier all values are there.
+ */
 static void write_and_read(unsigned me, unsigned round)
 {
 	unsigned all = nodes * threads;
@@ -53,7 +55,7 @@ static void write_and_read(unsigned me, unsigned round)
 	must(roam_barrier(&shared->all, all));
 }
 
-/* One thread of each node at a barrier of their own, the others meanwhile under locks. */
+/* One thread of each node meets at a barrier of their own, while the others work under locks. */
 static void meet_some(unsigned thread, unsigned me, unsigned round)
 {
 	if (thread != round % threads) {
@@ -68,7 +70,7 @@ static void meet_some(unsigned thread, unsigned me, unsigned round)
 	add_under_locks(me);
 }
 
-/* All threads of all nodes have registered. */
+/* Waits until all threads of all nodes have registered. */
 static void collect(unsigned thread)
 {
 	pthread_barrier_wait(&local);

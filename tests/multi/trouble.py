@@ -21,8 +21,8 @@ def stranger(how, nodes, env=None, **rest):
 
 
 def misuse(start, nodes):
-    """All is refused; what the library says of a call that returns its error is one line, and of
-    locks one of each kind in the job, with the place."""
+    """All wrong calls are refused.  The library prints one line for a call that returns its error;
+    for locks, one of each kind in the job, with the place."""
     place = r'at multi_misuse\+0x[0-9a-f]+( \(\w+\+0x[0-9a-f]+\))?'
     result = run(started(start, 'misuse', start, nodes))
     strange = [line for line in result.err.splitlines() if not re.match(
@@ -48,7 +48,7 @@ def misuse(start, nodes):
 
 
 def objects(start, nodes, env):
-    """Locks, conditions and flags need no init, and blocks bring none along."""
+    """Locks, conditions and flags need no init, and new blocks contain none."""
     expect(started(start, 'objects', start, nodes), out='all free', env=env)
 
 
@@ -91,7 +91,8 @@ def refused_io_uring():
 
 
 def refused_socket():
-    """A transport that does not work is named with why; auto does without it where others reach all."""
+    """A transport that does not work is named with the reason; auto uses the others where these
+    reach all."""
     said = json.loads(refused('socket', [program('roam'), 'info', 'transports', '--json']).out)
     missing = [each for each in said['transports'] if not each['works'] and 'bare' not in each['capabilities']]
     if not missing or any(not re.search('socket.*: Operation not permitted', each['why']) or
@@ -115,7 +116,7 @@ NO_STATICS = '^roam: statics: none found$'
 
 
 def checked(command, check, *lines, status=0, **env):
-    """Exactly these lines on stderr, the last of which is the verdict."""
+    """Expects exactly these lines on stderr, the last of which is the verdict."""
     result = run(command, env={'ROAM_CHECK': check, **env})
     said = result.err.splitlines()
     if result.status != status or len(said) != len(lines) or 'ran' not in result.out or \
@@ -136,8 +137,8 @@ def races(protocol):
 
 
 def races_named(protocol):
-    """The block by its place in the source, whichever node allocated it and when; each side's last lock;
-    one line for all that is alike; counters that begin late change nothing."""
+    """The block is named by its place in the source, whichever node allocated it and when, with
+    each side's last lock; equal races make one line; counters that begin late change nothing."""
     block = r'\(checked\.C:\d+ \+ 0x[0-9a-f]+, of \d+ bytes from 0x[0-9a-f]+\)'
     place = r'\(checked\.C:\d+ \+ [0-9a-fx]+, of 24000 bytes from 0x[0-9a-f]+\)'
     line = rf'^roam: race: 0x[0-9a-f]+ {place} was written by node 0 since it locked 0x[0-9a-f]+ ' \
@@ -152,8 +153,8 @@ def races_named(protocol):
 
 
 def statics():
-    """What one node computes for all in its statics is named, with its users; a program that is
-    right has none, nor have those with values of their own that are the same everywhere."""
+    """A static that one node computes for all is named, with its users; a program that is right has
+    none, nor has one with private values that are the same everywhere."""
     def lines(nodes):
         end = f'was written after CREATE on node 0 of {nodes}, and differs between them; used by '
         return (fr'^roam: statics: view \(32 bytes\) {end}(turn_view, )?(look, )?work',
@@ -172,7 +173,8 @@ def statics():
 
 
 def races_unseen(protocol):
-    """A protocol that cannot check refuses to, in one line; a region of it beside one that can runs."""
+    """A protocol that cannot check refuses to, in one line; a region of it beside a protocol that
+    can runs."""
     for check in ('race', 'sharing', 'pointers'):
         start_fails({'ROAM_CHECK': f'statics,{check}', 'ROAM_PROTOCOL': protocol},
                     unshown(check, protocol))
@@ -180,15 +182,15 @@ def races_unseen(protocol):
 
 
 def heap_apart(protocol):
-    """Red zones are not for models under which a node may not see them."""
+    """Red zones are not for models under which a node may not see their bytes."""
     start_fails({'ROAM_CHECK': 'heap', 'ROAM_PROTOCOL': protocol},
                 f'^roam: ROAM_CHECK=heap: under ROAM_PROTOCOL={protocol} a node may not see what lies '
                 f'around a block; take ROAM_PROTOCOL={DEFAULT}$')
 
 
 def heap_unharmed(protocol):
-    """A program whose blocks come and go is right with red zones, too, and they are whole at its end,
-    under every protocol that has the check, whether the nodes are forked or launched."""
+    """A program whose blocks come and go is right with red zones, too, and these are whole at its
+    end, under every protocol that has the check, whether the nodes are forked or launched."""
     for seed, more in ((1, []), (2, ['--roam', program('roam')])):
         expect([program('random'), '--seed', str(seed), '--nodes', '3', *more], out='^right',
                err='^roam: heap: none found$', env={'ROAM_CHECK': 'heap', 'ROAM_PROTOCOL': protocol})
@@ -202,7 +204,8 @@ def race_free(kernel, size):
 
 
 def races_random(protocol):
-    """In a program whose every conflict is ordered there is none, and it is as right as unchecked."""
+    """A program in which every conflict is ordered has no race, and is as right as without the
+    check."""
     for seed in (1, 2):
         expect([program('random'), '--seed', str(seed), '--nodes', '3'], out='^right', err=NO_RACE,
                env={'ROAM_CHECK': 'race', 'ROAM_PROTOCOL': protocol})
@@ -216,7 +219,8 @@ def stats_once(start):
 
 
 def peak_memory(start):
-    """ROAM_STATS tells each node's peak as the kernel does, and not that of the process that started it."""
+    """ROAM_STATS gives each node's peak as the kernel does, and not the peak of the process that
+    started it."""
     ours = bytearray(b'x') * (300 << 20)
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, 'stats.json')
@@ -235,7 +239,7 @@ def peak_memory(start):
 
 
 def one_line_or_well(command, line, **how):
-    """It works, or it ends in order with one line that says what is too small."""
+    """The program works, or ends in order with one line that says what is too small."""
     result = run(command, **how)
     lines = result.err.splitlines()
     if result.status == 0 and not lines and 'ended in order' in result.out:
@@ -246,7 +250,7 @@ def one_line_or_well(command, line, **how):
 
 
 def limits_of_space(start):
-    """Whatever of a node's memory it is that does not fit."""
+    """One part or another of a node's memory does not fit."""
     command = [program('stranger'), 'start', '3']
     line = r'^roam: (node \d: )?cannot (map|start).*ulimit -v'
     fits = [('16M', 20000), ('64M', 1953), ('64G', 10000000)]
@@ -259,7 +263,7 @@ def limits_of_space(start):
 
 
 def limits_of_files(start):
-    """Whatever the descriptor was for that there is none left for."""
+    """No descriptor is left for one purpose or another."""
     command = [program('stranger'), 'start', '5']
     works = [one_line_or_well(command if start == 'fork' else launched(5, *command),
                               '^roam: .*ulimit -n', limits={resource.RLIMIT_NOFILE: files})
@@ -269,7 +273,7 @@ def limits_of_files(start):
 
 
 def kernel_exhausts():
-    """A program of macros has no way to ask: it ends, and says where."""
+    """A program of macros cannot see errors: it ends, and says where."""
     expect([program('fft'), '-p2', '-m20'], 1, r'^\S*fft.C:\d+: G_MALLOC: the shared heap or the '
            'memory behind it is exhausted$', env={'ROAM_HEAP': '16M'})
 
@@ -278,8 +282,8 @@ GROUP_LIMIT = 128 << 20
 
 
 def limits_of_memory(start, filler, engine):
-    """The heap grows beyond what the memory cgroup has: the kernel kills the node that fills it,
-    and one line says why."""
+    """The heap grows beyond the memory cgroup's limit: the kernel kills the node that fills it, and
+    one line says why."""
     with MemoryGroup(GROUP_LIMIT) as group:
         if group is None:
             print('skip: memory cgroup: none can be made here')
@@ -295,7 +299,8 @@ def limits_of_memory(start, filler, engine):
 
 
 def enough_memory():
-    """A job within its memory limit; at the end the creator has copies of all that was written."""
+    """A job stays within its memory limit; at the end the creator has copies of all that was
+    written."""
     with MemoryGroup(12 * GROUP_LIMIT) as group:
         if group is not None:
             stranger('fill', 3, {'FILLER': '1'}, group=group)
@@ -349,16 +354,16 @@ def trouble_cases():
 
 
 def beyond_heap(engine):
-    """The first byte after the heap is a wild pointer; the last one in it, of no block, is not
-    our business, as with malloc."""
+    """The first byte after the heap is a wild pointer; its last byte, outside of any block, is not
+    checked, as with malloc."""
     expect([program('stranger'), 'beyond', '2'], SIGNALLED + signal.SIGSEGV,
            r'^roam: node 1 \(pid \d+\) was killed by signal 11',
            env={'ROAM_HEAP': '16M', 'BEYOND': str(16 << 20), 'ROAM_FAULT': engine})
 
 
 def map_count():
-    """More ranges of pages with rights of their own than the kernel allows: it works all the same,
-    or says in one line what is too small."""
+    """A job needs more mappings than the kernel allows: it works all the same, or says in one line
+    what is too small."""
     result = run([program('stranger'), 'alternate', '2'], env={'ROAM_FAULT': 'sigsegv'}, timeout=60)
     lines = result.err.splitlines()
     if result.status != 0 and not (len(lines) == 1 and 'max_map_count' in lines[0]):
@@ -369,7 +374,7 @@ CORE_MAX = 50 << 20
 
 
 def dumped_bytes(pid):
-    """What a core file of a process would look like in ls -l, or more: memory of its own."""
+    """The size of a process's core file as ls -l would show it, or more: its own memory."""
     total = size = 0
     with open(f'/proc/{pid}/smaps', encoding='utf-8') as file:
         for line in file:
@@ -394,7 +399,7 @@ def core_mapped(start, heap, protocol):
 
 
 def core_file(start, how):
-    """A real core file, where they go where the program runs."""
+    """Makes a real core file, where the system puts them where the program runs."""
     with open('/proc/sys/kernel/core_pattern', encoding='ascii') as file:
         if file.read()[0] in '|/':
             return

@@ -27,13 +27,13 @@
 #include <roam/tx.h>
 
 #define ACCOUNTS 24u
-#define STRIDE   (ROAM_PAGE_SIZE / sizeof(long) / 3) /* three of a page */
+#define STRIDE   (ROAM_PAGE_SIZE / sizeof(long) / 3) /* three of them on each page */
 #define PAGE     (ROAM_PAGE_SIZE / sizeof(long))
 
 #define LOCK ((const void *)(uintptr_t)turns)
 
 static unsigned count = 2000;
-static long *accounts; /* i at accounts[i * STRIDE] */
+static long *accounts; /* account i is at accounts[i * STRIDE] */
 static volatile long *pair, *baton, *turns;
 static void *volatile *slot;
 static const char *test;
@@ -63,7 +63,7 @@ static void aborted(void *arg)
 
 static void notes(struct work *work)
 {
-	/* Each of the calls may begin the attempt anew. */
+	/* Each of these calls may begin the attempt anew. */
 	must(roam_tx_on_commit(committed, work));
 	must(roam_tx_on_abort(aborted, work));
 	work->attempts++;
@@ -135,7 +135,7 @@ static void on_signal(int number)
 	signalled++;
 }
 
-/* Makes a mess of what is to be given back, and touches pages that others write. */
+/* Changes all that must be given back, and touches pages that others write. */
 static void messes(void *arg)
 {
 	struct work *work = arg;
@@ -152,7 +152,9 @@ static void messes(void *arg)
 	sigaddset(&set, SIGUSR1);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	fesetround(FE_DOWNWARD);
-	/* Seven values on the x87 stack, and the direction flag, where the access faults. */
+	/*
+	 * Puts seven values on the x87 stack and sets the direction flag, where the access faults.
+	 */
 	__asm__ volatile("fld1; fld1; fld1; fld1; fld1; fld1; fld1; std\n\t"
 			 "movq (%0), %%rax\n\t"
 			 "addq $1, (%0)\n\t"
@@ -174,7 +176,7 @@ static void state(void)
 {
 	struct work work = {.seed = roam_node() + 1};
 	struct sigaction action = {.sa_handler = on_signal};
-	/* Live over the call: in registers that the function's callees must keep. */
+	/* Values live over the call: in registers that the function's callees must keep. */
 	register unsigned long a = work.seed * 3, b = a * 5, c = b * 7, d = c * 11, e = d * 13;
 
 	sigaction(SIGUSR1, &action, NULL);
@@ -275,7 +277,7 @@ static void frees(void *arg)
 	*slot = NULL;
 }
 
-/* The heap is small: what leaks fills it. */
+/* The heap is so small that leaks would fill it. */
 static void blocks(void)
 {
 	struct work work = {.seed = roam_node() + 1};
@@ -379,7 +381,7 @@ static void calls(void)
 		}
 		must(roam_barrier_all());
 	}
-	/* Node 1 makes each wait of node 0 end, and sees nothing of what it undoes. */
+	/* Node 1 ends each wait of node 0, and sees nothing of what node 0 undoes. */
 	if (roam_node() == 0) {
 		must_fail(roam_tx(alternates, &work, &options), ROAM_ETIMEDOUT);
 		check(work.attempts == 3 && work.aborted == 3 && work.committed == 0);

@@ -1,7 +1,7 @@
 /*
- * Shows that a node that sleeps is woken at once by a message of another one: the first two meet
- * again and again, each time one of them late, so that the other one sleeps; the rest wait.
- * wake NODES
+ * Shows that a node that sleeps is woken at once by a message of another one: the first two nodes
+ * meet again and again, each time one of them so late that the other one sleeps; the other nodes
+ * wait.  wake NODES
  */
 #include "multi.h"
 
@@ -9,7 +9,7 @@
 
 #define TURNS   40
 #define LATE_US 20000
-#define MOST_MS 100 /* of a turn, on average */
+#define MOST_MS 100 /* length of a turn, on average */
 
 static uint64_t *meeting;
 

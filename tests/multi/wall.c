@@ -1,4 +1,4 @@
-/* Loaded before libc: a host that believes to be ten years ahead. */
+/* Loaded before libc: a host whose clock is ten years ahead. */
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>

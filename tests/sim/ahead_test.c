@@ -1,10 +1,10 @@
 /*
  * Fetching ahead of a matrix that is worked off by columns, as SPLASH-2 lu's: in every round its
- * owner writes all columns that are left, then another node reads the first of them.  What is
- * fetched beyond the column is written again before it is read; under a protocol whose homes have
- * it open, that is a small part of what is read, if the homes are on the reader's host.  What other
- * hosts have open is not asked for: there a fault fetches as many pages ahead as under any other
- * protocol.  Counts in the world.  Options: seed_options.h.
+ * owner writes all columns that are left, then another node reads the first of them.  Pages fetched
+ * beyond the column are written again before they are read; under a protocol whose homes keep them
+ * open, and with homes on the reader's host, they must be a small part of what is read. Whether
+ * other hosts have a page open is not asked: there a fault fetches as many pages ahead as under any
+ * other protocol.  Counts in the world.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,13 +57,13 @@ static void ahead_main(void *arg)
 	}
 }
 
-/* Homes that others follow have pages open from one round to the next. */
+/* Homes whose writes others read keep pages open from one round to the next. */
 static bool ahead_about(const struct roam_protocol *protocol)
 {
 	return protocol->homes == ROAM_HOMES_TAKEN;
 }
 
-/* Runs it; *fetches_p, *faults_p: of the reader.  false: it failed. */
+/* Runs the test; *fetches_p, *faults_p: those of the reader.  false: it failed. */
 static bool ahead_run(const struct roam_protocol *protocol, uint64_t seed, unsigned hosts,
 		      uint64_t *fetches_p, uint64_t *faults_p)
 {

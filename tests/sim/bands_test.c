@@ -1,8 +1,9 @@
 /*
- * Bands of pages, each written by one thread from its first page to its last, as the rows of a grid
- * are: first all by one thread, then each by its own, and every few rounds by the next one.  So
- * homes are taken, and pages opened, many at a time.  Now and then a page is left out, which must
- * not matter.  A page that is not as it was left fails.  Options: seed_options.h.
+ * Bands of pages, like rows of a grid, each written by one thread from its first page to its last:
+ * at first one thread writes all bands, then each thread its own, which every few rounds becomes
+ * the next thread's.  So many homes are taken, and many pages opened, at a time.  Now and then a
+ * page is left out, which must not matter.  A page that is not as it was left fails the test.
+ * Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ struct bands_thread {
 	struct rng rng;
 };
 
-/* Two words of each page count. */
+/* Only two words of each page are used. */
 static uint64_t word_at(uint32_t page, unsigned which)
 {
 	return (uint64_t)page * ROAM_PAGE_SIZE + (which == 0 ? 0 : 2900);

@@ -1,8 +1,8 @@
 /*
- * Pages that are written in a row open ahead of their writes.  A release of few pages takes no
- * longer for that: a node that has written as many as a release may still close late
- * (ROAMI_DEFERRED_MAX) has no page open behind them.  Counts in the world.
- * Options: seed_options.h.
+ * Pages that are written in a row open ahead of their writes.  This must not make a release of few
+ * pages take longer: a node that has written as many as a release may still close late
+ * (ROAMI_DEFERRED_MAX) has no page open behind them.  Counts in the world.  Options:
+ * seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static void behind_main(void *arg)
 	behind_pages(thread, end, PAGES, 1, false);
 }
 
-/* Whose releases may close pages late. */
+/* Protocols whose releases may close pages late. */
 static bool behind_about(const struct roam_protocol *protocol)
 {
 	return protocol->model == ROAM_MODEL_RC && protocol->homes == ROAM_HOMES_FIXED &&

@@ -1,8 +1,8 @@
 /*
  * A run of claims ends with its block.  Each block of the heap is written in a row, from its first
- * page on, by one node or by none, and the next one by another node: no page of it may get a home
- * at a node that does not write there.  Blocks begin where another node manages the pages, and
- * elsewhere; those nodes are on this host or another one.  Options: seed_options.h.
+ * page on, by one node or by none, and the next block by another node: no page of a block may get a
+ * home at a node that does not write there.  Blocks begin where the pages' manager changes, and
+ * elsewhere; managers are on this host or on another one.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct blocks {
 	uint32_t written[BLOCKS]; /* pages, from the first one on */
 };
 
-/* Blocks of AROUND pages: one before and one behind each change of the manager. */
+/* Blocks of AROUND pages: one ends and one begins at each change of the manager. */
 static uint32_t block_first(uint32_t block)
 {
 	return (block / 2 + 1) * GROUP - AROUND + block % 2 * AROUND;
@@ -46,7 +46,7 @@ static void blocks_write(const struct seed_thread *thread, uint32_t block)
 		world_store(node, (block_first(block) + i) * ROAM_PAGE_SIZE, &value, sizeof(value));
 }
 
-/* The pages of a block have a home where they were written, or none. */
+/* Checks that the pages of a block have a home where they were written, or none. */
 static void blocks_check(const struct seed_thread *thread, uint32_t block)
 {
 	const struct blocks *blocks = thread->arg;
@@ -68,7 +68,7 @@ static void blocks_check(const struct seed_thread *thread, uint32_t block)
 	}
 }
 
-/* Blocks begin where this test has them, and nowhere else. */
+/* Makes blocks begin where this test has them, and nowhere else. */
 static void blocks_mark(struct world *world)
 {
 	for (uint32_t page = 0; page < HEAP; page++) {

@@ -1,8 +1,8 @@
 /*
  * Reader-writer locks and roam_once in worlds: the code of src/api/built.c, whose public calls are
- * made on the world's nodes.  Random threads read and write pairs of words, try and wait: writers
- * are alone, readers see what the last writer left and go after writers that wait, what is done
- * once is done once and seen by all, and all threads get on.  Options: seed_options.h.
+ * made on the world's nodes.  Random threads read and write pairs of words, try, and wait.  Writers
+ * are alone; readers see what the last writer left, and go after writers that wait; a roam_once is
+ * done once and seen by all; and all threads get on.  Options: seed_options.h.
  *
  * A world's heap has no address.  So each thread has a mirror of the objects' state, which is what
  * built.c looks at; it is filled when the thread has the object's lock and written back before the
@@ -27,7 +27,7 @@
 #define MAGIC    0x1eaf00d5u
 #define US       1000u
 
-/* An object's state, in the heap; words of its own that it guards follow it. */
+/* An object's state, in the heap, followed by words that the object guards. */
 struct state {
 	union {
 		struct roam_rwlock rw;
@@ -45,7 +45,7 @@ struct actor {
 	struct state mirrors[OBJECTS], before[OBJECTS];
 };
 
-/* What is true of an object. */
+/* What the test knows of an object. */
 struct truth {
 	uint64_t at; /* offset in the heap */
 	unsigned readers, writers, made;
@@ -80,7 +80,7 @@ static unsigned which_of(const void *object)
 			  sizeof(struct state));
 }
 
-/* As far from the state's beginning as the address is. */
+/* Offset from the state's beginning, as the address has it. */
 static uint64_t id_of(const void *object)
 {
 	return IDS + ((uintptr_t)object - (uintptr_t)actor_of(object)->mirrors);
@@ -159,7 +159,7 @@ static enum roam_err built_cond_wait(const void *cond, const void *lock)
 	return ROAM_OK;
 }
 
-/* A writer that has the lock again, but not what it waited for: from now on it does not wait. */
+/* Makes a writer stop waiting that has the lock again, but not what it waited for. */
 static void gives_up(struct truth *truth)
 {
 	truth->left++;
@@ -251,7 +251,7 @@ static void change(struct actor *actor, unsigned which)
 	truth->value++;
 }
 
-/* A section of a reader-writer lock that this thread has. */
+/* Executes a section of a reader-writer lock that this thread has. */
 static void section(struct actor *actor, unsigned which, bool writes)
 {
 	struct truth *truth = &built.truths[which];
@@ -303,7 +303,7 @@ static void read_or_write(struct actor *actor)
 	section(actor, which, writes);
 }
 
-/* The function of an object `once`: run by the thread that has its lock. */
+/* The function of a `once` object, which the thread with its lock executes. */
 static void make(unsigned number)
 {
 	struct truth *truth = &built.truths[LOCKS + number];

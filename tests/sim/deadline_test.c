@@ -1,7 +1,7 @@
 /*
- * Nodes that fall silent, in the world: a node that cannot be heard for longer than the deadline
- * ends the job, and in time, whether the way is cut in both directions or in one; a node that is
- * cut off for less, or has merely nothing to say, is not suspected.  Options: seed_options.h.
+ * Nodes that fall silent, in the world: a node that is not heard for longer than the deadline ends
+ * the job, in time, whether its way is cut in both directions or in one; a node that is cut off for
+ * less, or merely has nothing to say, is not suspected.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static void story_main(void *arg)
 	}
 }
 
-/* Runs it with these faults; what ended it, "": nothing, and when. */
+/* Runs the world with these faults; returns what ended it, "" if nothing, and when. */
 static uint64_t story_run(struct story *story, const struct roam_protocol *protocol, uint64_t seed,
 			  const char *faulty, char *error, size_t error_bytes)
 {
@@ -91,7 +91,7 @@ static bool story_says(uint64_t seed, const char *what, const char *error, uint6
 	return false;
 }
 
-/* Whether the story ended because one of these nodes, which are not heard, was missed, in time. */
+/* Whether the story ended in time, because one of these nodes, which are not heard, was missed. */
 static bool story_ended(const char *error, uint64_t ended, unsigned deaf, unsigned mute)
 {
 	char wanted[80];

@@ -1,9 +1,9 @@
 /*
- * What nodes do to one another's memory besides pages (home/far.h), where messages must do it: some
- * of them are on other hosts, or on one with ROAM_ONESIDED=0.  Threads lease parts of the heap and
- * take blocks, write in them, free them, and take blocks that others have freed: such a block must
- * have no other user, what was written in it must be known, and objects in it forgotten.  Nodes
- * place pages, and tell what they are.  Options: seed_options.h.
+ * Operations of nodes on each other's memory besides pages (home/far.h), where they must go by
+ * messages: some nodes are on other hosts, or all on one with ROAM_ONESIDED=0.  Threads lease parts
+ * of the heap and take blocks, write in them, free them, and take blocks that others have freed:
+ * such a block must have no other user, earlier writes to it must be known, and objects in it
+ * forgotten.  Nodes also place pages, and tell their state.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,9 +31,9 @@
 #define HASH(node) (1000u + (node))
 
 struct far_part {
-	unsigned owner; /* number of the thread + 1; 0: it is free, or about to be */
+	unsigned owner; /* 1 + number of the thread; 0: it is free, or about to be */
 	bool used;
-	bool objects;   /* locks or the like were used there since it was taken last */
+	bool objects;   /* locks or the like were used there since it was last taken */
 	uint64_t value; /* what was stored there last */
 };
 
@@ -43,7 +43,7 @@ struct far_world {
 	uint32_t first; /* page of the first part */
 	unsigned hosts;
 	bool onesided;
-	bool scoped; /* a lock tells only of what was written with it */
+	bool scoped; /* a lock shows only what was written while it was held */
 	struct far_part parts[PARTS];
 	unsigned told; /* nodes that have told their state */
 };
@@ -87,8 +87,8 @@ static uint64_t sent_all(const struct far_thread *thread)
 }
 
 /*
- * Objects that its last owners used in it are forgotten by all nodes, which are told so; then this
- * one may use some.
+ * Checks that all nodes, which are told so, have forgotten objects that the last owner used in it;
+ * then this owner may use some.
  */
 static void part_objects(struct far_thread *thread, uint32_t part)
 {
@@ -105,7 +105,7 @@ static void part_objects(struct far_thread *thread, uint32_t part)
 		roami_object_tell(thread->node, (uint64_t)(uintptr_t)thread->node->app + at, &told);
 }
 
-/* It is this thread's alone, and what was written there before is known here. */
+/* Checks that the part is this thread's alone, and that earlier writes to it are known here. */
 static void part_taken(struct far_thread *thread, uint32_t part, bool used)
 {
 	struct far_part *there = &thread->far->parts[part];
@@ -206,7 +206,7 @@ static void places_check(struct far_thread *thread)
 	}
 }
 
-/* What another host would have to be asked for is asked for here too, with ROAM_ONESIDED=0. */
+/* With ROAM_ONESIDED=0 a node on one host must send messages where another host would need them. */
 static void asked_check(struct far_thread *thread)
 {
 	struct roami_node *node = thread->node;
@@ -226,7 +226,7 @@ static void asked_check(struct far_thread *thread)
 			   node->me);
 }
 
-/* At once: a node that hears of it in another way looks right after that. */
+/* Looks at once: a node that hears of the change in another way looks right after that. */
 static void states_check(struct far_thread *thread, bool all)
 {
 	struct far_world *far = thread->far;
@@ -268,7 +268,7 @@ static void far_main(void *arg)
 			parts_give(thread);
 		if (rng_one_in(&thread->rng, 2))
 			world_sleep(thread->far->world, rng_below(&thread->rng, 20000));
-		/* Some acquire little, and may take little of what others free. */
+		/* Some threads acquire rarely, and so may take little of what others free. */
 		if (!rng_one_in(&thread->rng, thread->number % 2 == 0 ? 2 : 10))
 			continue;
 		far_must(thread, roami_lock(thread->node, LOCK_ID));

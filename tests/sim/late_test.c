@@ -1,9 +1,9 @@
 /*
- * A machine so busy that a thread gets to run long after its page has come: the page stays until
- * the access that faulted has been made, so every thread gets on, under every protocol whose pages
- * are taken away at any time.  Two nodes count up their words of one page; then each moves words
- * from one page to another, from and to the other's, by instructions that need both at a time.
- * Options: seed_options.h.
+ * A machine so busy that a thread runs again only long after its page has come: the page stays
+ * until the access that faulted has been made, so every thread gets on, under every protocol that
+ * may take pages away at any time.  Two nodes count up their words of one page; then each moves
+ * words from one page to another, from and to the other's, by instructions that need both at a
+ * time.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void count_main(void *arg)
 	}
 }
 
-/* Each has a word on both pages; what it moved it finds there. */
+/* Each node has a word on both pages, and finds there the value that it moved. */
 static void move_main(void *arg)
 {
 	const struct late_thread *thread = arg;

@@ -21,7 +21,7 @@
 #define ID_LOCKS   0x7400000000u
 #define LOCKS      8u
 #define PAGES      6u
-#define STRIDE     417u /* pages between those that are used */
+#define STRIDE     417u /* pages between two that are used */
 #define NODES      4u
 #define SECTIONS   150u
 #define BLOCK      500u /* bytes that a section writes */
@@ -45,7 +45,7 @@ static void lazy_must(struct lazy *lazy, enum roam_err err)
 		world_fail(lazy->world, "%s", roam_strerror(err));
 }
 
-/* Reads every node's word of a page; how long the first load took. */
+/* Reads every node's word of a page; returns how long the first load took. */
 static uint64_t fan_read(struct lazy *lazy, struct roami_node *node, uint32_t page,
 			 unsigned writers, uint32_t expect)
 {
@@ -63,7 +63,7 @@ static uint64_t fan_read(struct lazy *lazy, struct roami_node *node, uint32_t pa
 	return took;
 }
 
-/* Page 1 has one writer, page 2 has all nodes but the last, which reads both. */
+/* Page 1 has one writer; all nodes but the last write page 2; the last node reads both. */
 static void fan_main(void *arg)
 {
 	struct lazy_thread *thread = arg;
@@ -75,7 +75,7 @@ static void fan_main(void *arg)
 			uint64_t one = fan_read(lazy, node, 1, 1, round);
 			uint64_t many = fan_read(lazy, node, 2, WRITERS, round);
 
-			lazy->one += round > 1 ? one : 0; /* the first brings whole pages */
+			lazy->one += round > 1 ? one : 0; /* the first fault brings whole pages */
 			lazy->many += round > 1 ? many : 0;
 		}
 		lazy_must(lazy, roami_barrier(node, ID_BARRIER, 0));
@@ -139,7 +139,7 @@ static bool lazy_run(struct lazy *lazy, const struct roam_protocol *protocol, ui
 	for (unsigned i = 0; i < nodes; i++)
 		config.threads[i] = 1;
 	config.creator_pages = 0;
-	config.heap_pages = 2560; /* so that every node manages some */
+	config.heap_pages = 2560; /* so that every node manages some pages */
 	config.lrc_memory = MEMORY;
 	if (fn == fan_main) {
 		config.latency_ns_min = LATENCY_NS;

@@ -1,16 +1,16 @@
 /*
- * Lists of notices under scope consistency: a page that a node gives up when it takes one lock is
- * not told of in the list of another one, which it has taken meanwhile and which says more of that
- * page already.  Five nodes, one page, and what they do when:
+ * Lists of notices under scope consistency: when a node takes a lock and gives up a page, no notice
+ * of that goes into the list of another lock, which the node has taken meanwhile and whose list
+ * already has a newer notice of the page.  Five nodes, one page, and what they do when:
  *
- *	ms  node 1                              others
- *	 0  reads                               2 takes lock A, 3 takes lock B
- *	 1  a thread waits for A, one for B
- *	 2  a third one writes
- *	 3  has A: gives the page up            2 writes, lets go of A
- *	 4                                      4 reads: it has what node 1 gave up
- *	 5  has B, lets go of it                3 writes, lets go of B
- *	 7                                      4 takes B: sees what 3 wrote
+ * 	ms  node 1                              others
+ * 	 0  reads                               2 takes lock A, 3 takes lock B
+ * 	 1  a thread waits for A, one for B
+ * 	 2  a third one writes
+ * 	 3  has A: gives the page up            2 writes, lets go of A
+ * 	 4                                      4 reads: it has what node 1 gave up
+ * 	 5  has B, lets go of it                3 writes, lets go of B
+ * 	 7                                      4 takes B: sees what 3 wrote
  *
  * Options: seed_options.h.
  */
@@ -24,7 +24,7 @@ enum { LOCK_A = ROAM_PAGE_SIZE, LOCK_B = LOCK_A + 64 };
 
 #define MS       1000000u
 #define THREADS  7u
-#define WORD(at) ((at) * sizeof(uint64_t)) /* of each node its own */
+#define WORD(at) ((at) * sizeof(uint64_t)) /* each node's own */
 
 struct list_thread {
 	struct world *world;
@@ -61,7 +61,7 @@ static void home_main(void *arg)
 	write_one(arg, 0);
 }
 
-/* Has a lock from the first on, writes with it, and lets go. */
+/* Takes a lock at the beginning, writes while holding it, and lets go. */
 static void holder_main(void *arg)
 {
 	const struct list_thread *thread = arg;
@@ -73,7 +73,7 @@ static void holder_main(void *arg)
 	must(thread, roami_unlock(thread->node, first ? LOCK_A : LOCK_B));
 }
 
-/* Of node 1: waits for A, and keeps it. */
+/* On node 1: waits for A, and keeps it. */
 static void giver_main(void *arg)
 {
 	const struct list_thread *thread = arg;

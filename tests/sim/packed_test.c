@@ -15,8 +15,8 @@
 #define ROUNDS   60u
 #define THREADS  2u /* of each node */
 #define MEMBERS  (4u * THREADS)
-#define NEAR     64u  /* bytes between two counters: */
-#define FAR      512u /* the same, where a diff is stored step by step */
+#define NEAR     64u  /* bytes between two counters, */
+#define FAR      512u /* and where a diff is stored in several steps */
 #define START_ID 4096u
 
 struct packed {
@@ -41,8 +41,9 @@ static void packed_must(struct packed *packed, enum roam_err err)
 }
 
 /*
- * The counter's own thread counts it up.  With --undo it writes what is there already, too, after
- * something else, which is in no diff: a node that copies the page in between must not keep that.
+ * The counter's own thread counts it up.  With --undo it instead writes another value and then the
+ * old one again, which is in no diff: a node that copies the page in between must not keep the
+ * other value.
  */
 static void packed_write(struct packed_thread *thread, uint64_t at)
 {
@@ -57,7 +58,7 @@ static void packed_write(struct packed_thread *thread, uint64_t at)
 	world_store(thread->node, at, count, sizeof(*count));
 }
 
-/* Under the counter's lock: reads it; its own thread writes it. */
+/* Reads the counter under its lock; the counter's own thread writes it. */
 static void packed_section(struct packed_thread *thread, unsigned which)
 {
 	struct packed *packed = thread->packed;

@@ -1,9 +1,9 @@
 /*
- * A node of a job that programs are attached to, on real threads: all nodes in one process, threads
- * of theirs and attached clients at the same elements, whose connections break.  What all of them
- * saw of an element must have an explanation (history.h); under ThreadSanitizer the server's thread
- * has no data race with those of the node.  Then two threads add up, sum after sum, while others
- * look: none finds less than another had seen before.  Options: seed_options.h.
+ * A node of a job to which programs are attached, on real threads: all nodes are in one process;
+ * their threads and attached clients, whose connections break, use the same elements.  What all of
+ * them saw of an element must have an explanation (history.h); under ThreadSanitizer the server's
+ * thread has no data race with those of the node.  Then two threads add up, sum after sum, while
+ * others look: none finds less than another had seen before.  Options: seed_options.h.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -23,12 +23,12 @@
 
 #define NODES       3u
 #define LINKS       2u /* attachments */
-#define THREADS     5u /* the first ones attached, each of the others at a node of its own */
+#define THREADS     5u /* the first are attached, each of the others is at a node of its own */
 #define ATTACHED    3u
 #define ROUNDS      6u
 #define EACH        6u
 #define SUMS        60u
-#define ADDERS      4u /* two participants, at nodes 0 and 1, and two that look */
+#define ADDERS      4u /* two participants, at nodes 0 and 1, and two that only look */
 #define HEAP        ((size_t)1 << 20)
 #define SECONDS_MAX 60u
 
@@ -45,13 +45,13 @@ struct job {
 	struct roam_ps_server *servers[LINKS];
 	uint64_t seed, clock;
 	unsigned round;
-	pthread_mutex_t lock; /* of the history and the clock */
+	pthread_mutex_t lock; /* guards the history and the clock */
 	struct history history;
 	struct roam_ps_cancel cancels[THREADS];
 	_Atomic bool ended; /* the round */
 	uint64_t cuts;
 	_Atomic uint64_t elsewhere;
-	_Atomic uint64_t seen;  /* the newest sum that a thread has */
+	_Atomic uint64_t seen;  /* the newest sum that any thread has seen */
 	_Atomic unsigned added; /* participants that have all sums */
 };
 
@@ -136,7 +136,7 @@ static void job_open(struct job *job, const struct roam_protocol *protocol)
 		     why);
 }
 
-/* As the nodes of a job: none leaves before all have stopped to serve. */
+/* As the nodes of a job do: none leaves before all have stopped serving. */
 static void job_close(struct job *job)
 {
 	for (unsigned i = 0; i < NODES; i++)
@@ -235,7 +235,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Breaks connections, now and then, as long as the round lasts. */
+/* Breaks connections now and then, as long as the round lasts. */
 static void *cutter_main(void *arg)
 {
 	struct job *job = arg;
@@ -245,7 +245,7 @@ static void *cutter_main(void *arg)
 		struct roam_ps_server *server = job->servers[rng_below(&rng, LINKS)];
 
 		usleep((useconds_t)rng_below(&rng, 3000));
-		pthread_mutex_lock(&server->sending); /* the line is one and the same meanwhile */
+		pthread_mutex_lock(&server->sending); /* the connection stays the same meanwhile */
 		shutdown(server->line.fd, SHUT_RDWR);
 		pthread_mutex_unlock(&server->sending);
 		job->cuts++;
@@ -272,7 +272,7 @@ static bool job_round(struct job *job)
 		pthread_join(workers[i].thread, NULL);
 	job->ended = true;
 	pthread_join(cutter, NULL);
-	if (roami_os_now_ns() - began > 900000000) /* some may not have been tried */
+	if (roami_os_now_ns() - began > 900000000) /* some operations may not have been tried */
 		history_doubt_waits(&job->history);
 	history_trim(&job->history);
 	return job->history.unsure > HISTORY_UNSURE_MAX || history_explained(&job->history);
@@ -396,7 +396,7 @@ static bool hosted_one(const struct seed_options *options, const struct roam_pro
 	return good;
 }
 
-/* What never happened was not tested. */
+/* Fails if a case that the test is for never happened. */
 static bool hosted_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
 			void *arg)
 {

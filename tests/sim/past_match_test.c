@@ -1,9 +1,10 @@
 /*
  * Observing by a pattern, in the world: movers of several nodes move tuples of random keys to one
- * element, takers each want those of one key, and of one mover or of any.  Every tuple is taken
- * once, by a taker whose pattern it is like, those of one pattern in the order of their numbers; no
- * operation waits for ever.  Patterns leave no memory behind: where DeltaValue bounds what the
- * tuples take there is hardly more.  Options: seed_options.h; the pages' protocol does not matter.
+ * element, each taker wants those of one key, and of one mover or of any.  Every tuple is taken
+ * once, by a taker whose pattern matches, and tuples of one pattern in the order of their numbers;
+ * no operation waits for ever.  Patterns leave no memory behind: where DeltaValue bounds the
+ * tuples' memory, hardly more is in use.  Options: seed_options.h; the pages' protocol does not
+ * matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +20,12 @@
 #define MOVERS  3u
 #define TUPLES  40u /* of each mover */
 #define PADDING 20u
-#define PATTERN 15000u /* padding of patterns, so that those that stay are missed */
+#define PATTERN 15000u /* padding of patterns, so large that leaked ones are noticed */
 #define DELTA   12u
 
 /*
- * A record keeps its chunk: one for each tuple from First on, for what each actor has there, and
- * the one that is open; some room is lost to smaller chunks, and to slots.
+ * A record keeps its chunk.  There is one for each tuple from First on, one for what each actor has
+ * there, and the open one; some room is lost to smaller chunks, and to slots.
  */
 #define CHUNK  (64u << 10)
 #define MEMORY ((DELTA + MOVERS + KEYS * MOVERS + 1 + 4) * CHUNK)
@@ -33,7 +34,7 @@ struct story {
 	struct world *world;
 	uint32_t wanted[KEYS][MOVERS]; /* tuples of that key and mover */
 	bool taken[MOVERS][TUPLES];
-	bool each; /* takers want one mover's */
+	bool each; /* each taker wants tuples of one mover */
 	struct roam_ps_options options;
 };
 
@@ -45,7 +46,7 @@ struct actor {
 	uint8_t tuple[PATTERN + 100];
 };
 
-/* u32, u8[], u8[], u32: the key, padding, the mover as so many bytes, which one of its tuples */
+/* u32, u8[], u8[], u32: the key, padding, the mover as so many bytes, the tuple's number */
 static size_t tuple_make(uint8_t *tuple, uint32_t key, uint32_t padding, uint32_t mover,
 			 uint32_t number)
 {
@@ -92,7 +93,7 @@ static void mover_main(void *arg)
 	free(element);
 }
 
-/* The taker's tuple has come: whether it is the taker's, and no other had it. */
+/* Checks the taker's tuple: it is one for this taker, and no other taker had it. */
 static void taker_looks(struct actor *actor, uint8_t *tuple, size_t bytes, uint32_t key)
 {
 	struct story *story = actor->story;
@@ -172,7 +173,7 @@ static bool match_one(const struct seed_options *options, const struct roam_prot
 	story.each = rng_one_in(&rng, 2);
 	if (rng_one_in(&rng, 2)) {
 		story.options.delta = DELTA;
-		config.ps_memory = MEMORY; /* what is not given back is missed */
+		config.ps_memory = MEMORY; /* memory that is not given back is noticed */
 	}
 	story.options.place = rng_one_in(&rng, 2) ? ROAM_PS_HASH : ROAM_PS_CREATOR;
 	story.world = world_open(&config);

@@ -1,9 +1,9 @@
 /*
  * Which operations wait for an element, and which go on: scripts of operations that begin one after
- * the other, each from a node that the seed draws, with the outcome of each and the time at which
- * it ends.  First come first served, DeltaValue raised and lowered while movers wait, mobs that end
- * half done, several that wait for one tuple.  Options: seed_options.h; the pages' protocol does
- * not matter.
+ * the other, each at a node that the seed draws, with the outcome of each operation and the time at
+ * which it ends.  First come first served, DeltaValue raised and lowered while movers wait, mobs
+ * that end half done, several that wait for one tuple.  Options: seed_options.h; the pages'
+ * protocol does not matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 
 #define ACTIONS_MAX 10u
 #define MS          1000000u
-#define SLACK_NS    (MS / 2) /* messages and all take less */
-#define DELAY_NS    (SLACK_NS / 25) /* no message takes twice as long: all enter in the first MS */
+#define SLACK_NS    (MS / 2) /* messages and all the work take less */
+#define DELAY_NS    (SLACK_NS / 25) /* so short that all enter in the first MS */
 
-/* An operation that begins at one time, in milliseconds, and ends at another with this outcome. */
+/* An operation, when it begins and ends (in milliseconds), and its outcome. */
 struct action {
 	unsigned begins, ends;
 	struct roam_ps_request request;
@@ -140,7 +140,7 @@ static const struct script scripts[] = {
 	 {MOVE(1, 1, 1), MOVE_MS(2, 4, 2, 0), MOVE(3, 6, 2), FIFO(6, 6, 1), FIFO(7, 7, 2)}},
 };
 
-/* Of two elements: a mob whose second half waits. */
+/* On two elements: a mob whose second half waits. */
 static const struct script halves[] = {
 	{"a mob that ends in its second half has moved", 0, {MOB(1, 3, 2, ROAM_ETIMEDOUT, 1, 0)}},
 	{"its halves share one timeout",

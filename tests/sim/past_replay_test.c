@@ -1,8 +1,8 @@
 /*
- * Clients of a server of elements whose connections break after any byte, in one thread: what they
- * saw of the element must have an explanation (history.h), as if none had broken.  A client may
- * come again before the server has noticed that it was gone.  Options: seed_options.h; the protocol
- * does not matter.
+ * Clients, whose connections break after any byte, and a server of elements, in one thread: what
+ * the clients saw of the element must have an explanation (history.h), as if no connection had
+ * broken.  A client may come again before the server has noticed that it was gone.  Options:
+ * seed_options.h; the protocol does not matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +15,14 @@
 #include "seed_options.h"
 
 #define CLIENTS    3u
-#define ASKS       4u /* of a client at a time */
+#define ASKS       4u /* open requests of a client at a time */
 #define STEPS      3000u
-#define STEPS_LAST 200000u /* until all are answered, without cuts */
+#define STEPS_LAST 200000u /* steps without cuts, until all requests are answered */
 #define EVENTS     40u
 #define STALE      4u
 #define PIPE_BYTES 65536u
 
-/* Bytes on their way. */
+/* Bytes on their way in one direction. */
 struct pipe {
 	uint8_t bytes[PIPE_BYTES];
 	size_t have;
@@ -50,13 +50,13 @@ struct client {
 struct test {
 	struct rng rng;
 	uint64_t seed, clock, values;
-	uint64_t now; /* on the server's clock */
+	uint64_t now; /* time of the server's clock */
 	struct roami_node node;
 	struct roami_open_room extensions[2];
 	struct roami_options options;
 	struct roami_guests guests;
 	struct client clients[CLIENTS];
-	struct roami_guest *stale[STALE]; /* that the server thinks are there */
+	struct roami_guest *stale[STALE]; /* clients that the server thinks are there */
 	struct history history;
 	unsigned cuts, repeats, gone;
 	bool ends, failed;
@@ -79,7 +79,7 @@ static void env_spin(struct roami_node *node, unsigned turn)
 {
 	(void)node;
 	(void)turn;
-	abort(); /* one thread: a lock was left held */
+	abort(); /* in one thread a lock was left held */
 }
 
 static const struct roami_env env = {.now = env_now, .spin = env_spin};
@@ -129,7 +129,7 @@ static void guest_gone(struct roami_guest *guest)
 	free(guest);
 }
 
-/* The server notices now, or when another one takes the place. */
+/* Lets the server notice the end now, or when another connection takes the place. */
 static void client_cut(struct test *test, struct client *client)
 {
 	struct roami_guest **stale = &test->stale[rng_below(&test->rng, STALE)];
@@ -196,7 +196,7 @@ static void ask_cancel(struct client *client, struct ask *ask)
 		   &(struct roam_part){NULL, 0});
 }
 
-/* Asks, or repeats, or cancels something. */
+/* Makes a request, or repeats or cancels one. */
 static void client_ask(struct test *test, struct client *client)
 {
 	struct ask *ask = &client->asks[rng_below(&test->rng, ASKS)];
@@ -257,7 +257,7 @@ static void client_joined(struct client *client, const uint8_t *data)
 			client->asks[i].number = 0;
 }
 
-/* The least number that the client may repeat. */
+/* The least request number that the client may repeat. */
 static uint64_t client_wanted(const struct client *client)
 {
 	uint64_t least = client->number + 1;
@@ -298,7 +298,7 @@ static void client_frame(struct test *test, struct client *client, const uint8_t
 	}
 }
 
-/* Takes some bytes of what the server has said. */
+/* Takes some bytes of the server's answers. */
 static void client_hear(struct test *test, struct client *client)
 {
 	struct roami_flow *out = &client->guest->out;
@@ -328,7 +328,7 @@ static void client_hear(struct test *test, struct client *client)
 	}
 }
 
-/* The server takes some bytes of what the client has said. */
+/* Lets the server take some bytes of what the client has sent. */
 static void server_hear(struct test *test, struct client *client)
 {
 	size_t bytes = client->up.have, took;
@@ -400,7 +400,7 @@ static void test_open(struct test *test, struct roami_past *past)
 	test->history.delta = UINT64_MAX;
 	if (roami_guests_init(&test->guests, past, key, &keep) != ROAM_OK)
 		abort();
-	/* Of so many; fini gives all back. */
+	/* Room for all elements that there may be, which fini gives back. */
 	hosted = roami_os_reserve_sparse(ROAMI_ELEMENTS_MAX * sizeof(*hosted));
 	if (hosted == NULL ||
 	    roami_template_parse(&hosted->template, "u64", why, sizeof(why)) != ROAM_OK)
@@ -435,7 +435,7 @@ static void test_join(struct test *test, struct client *client)
 	}
 }
 
-/* A client joins, asks without listening, and goes; the first answer it may want again. */
+/* A client joins, makes requests without reading, and goes; it may want the first answer again. */
 static void test_deaf(struct test *test, struct client *client, unsigned asks, uint64_t wanted)
 {
 	struct ask *ask = &client->asks[0];
@@ -455,7 +455,10 @@ static void test_deaf(struct test *test, struct client *client, unsigned asks, u
 	ask->used = true;
 }
 
-/* What the server remembers of clients that are away has an end, and ends when none wants it. */
+/*
+ * Checks that the server remembers a bounded number of clients that are away, and forgets them when
+ * no client wants that.
+ */
 static bool replay_bounded(void)
 {
 	struct test *test = calloc(1, sizeof(*test));
@@ -489,7 +492,7 @@ static bool replay_bounded(void)
 	return good;
 }
 
-/* A client that asks more than it may without listening: the oldest answers are forgotten. */
+/* A client makes more requests than it may without reading: the oldest answers are forgotten. */
 static bool replay_overflow(void)
 {
 	struct test *test = calloc(1, sizeof(*test));
@@ -562,7 +565,7 @@ static bool replay_one(const struct seed_options *options, const struct roam_pro
 	return good;
 }
 
-/* What never happened was not tested. */
+/* Fails if a case that the test is for never happened. */
 static bool replay_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
 			void *arg)
 {

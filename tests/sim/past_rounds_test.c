@@ -1,11 +1,12 @@
 /*
  * X-functions in the world: participants on several nodes move to rounds and observe their results,
  * some rounds ahead of the slow ones; every result is what a plain loop over the contributions
- * gives, and every participant gets it once.  Long tuples go through little memory: what all have
- * observed makes room.  Some move and observe at once, which two of them may do by themselves;
- * watchers see nothing older than what a participant had seen before they looked.  Some elements
- * are broken, as by the loss of a program that was attached: then all end, and still nothing is
- * older.  Options: seed_options.h; the pages' protocol does not matter.
+ * gives, and every participant gets it once.  Long tuples go through little memory: tuples that all
+ * have observed make room.  Some participants move and observe in one operation (mob), which two
+ * nodes may do between themselves; watchers see nothing older than what a participant had seen
+ * before they looked.  Some elements are broken, as by the loss of a program that was attached:
+ * then all end, and still nothing is older.  Options: seed_options.h; the pages' protocol does not
+ * matter.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #define PARTICIPANTS_MAX 8u
 #define ROUNDS           80u
 #define WATCHERS_MAX     3u
-#define NUMBERS          5u /* an i64, an f64, then f32, u16, i8 in a group */
+#define NUMBERS          5u /* an i64, an f64, and then f32, u16 and i8 in a group */
 #define FILL_MAX         20000u
 
 struct story {
@@ -37,9 +38,9 @@ struct story {
 	uint64_t seen;                    /* the newest round whose result a thread has */
 	uint64_t begun[PARTICIPANTS_MAX]; /* the newest round that each has begun to move to */
 	unsigned finished;                /* participants */
-	bool breaks, broken;              /* a watcher is to break the element; it has */
-	bool quiet;                       /* no thread watches any more then */
-	bool looking;                     /* one of them; the others move nothing meanwhile */
+	bool breaks, broken;              /* a watcher is to break the element; it has done so */
+	bool quiet;                       /* no thread watches any more after that */
+	bool looking;                     /* a thread watches; the others move nothing meanwhile */
 };
 
 struct participant {
@@ -71,7 +72,7 @@ static int64_t plain_product(int64_t a, int64_t b)
 	return a * b;
 }
 
-/* The program's own: of the first number alone, xor; the rest stays as the first one had it. */
+/* The program's own function: xor of the first number; the rest stays as in the first tuple. */
 static int64_t plain_xor(int64_t a, int64_t b)
 {
 	return a ^ b;
@@ -100,7 +101,7 @@ static const struct {
 		 {"product", plain_product},
 		 {"own xor", plain_xor}};
 
-/* A number of a contribution: small, so that all of its types hold any result. */
+/* A number of a contribution, so small that every type can hold any result. */
 static int64_t contribution(const struct story *story, unsigned participant, uint64_t round,
 			    unsigned number)
 {
@@ -154,13 +155,13 @@ static void participant_must(struct participant *participant, enum roam_err err,
 			   roam_strerror(err));
 }
 
-/* A thread has broken the element: the rounds end here. */
+/* Ends the rounds, because a thread has broken the element. */
 static bool participant_lost(const struct participant *participant, enum roam_err err)
 {
 	return participant->story->broken && err == ROAM_ELOST;
 }
 
-/* Its tuple for the round. */
+/* Makes the participant's tuple for the round. */
 static void participant_contribute(struct participant *participant, uint64_t round)
 {
 	struct story *story = participant->story;
@@ -197,7 +198,7 @@ static void participant_move(struct participant *participant, struct roam_ps_ele
 	participant_moved(participant, &request, round);
 }
 
-/* What it has observed is the round's result. */
+/* Checks that the observed tuple is the round's result. */
 static void participant_check(struct participant *participant,
 			      const struct roam_ps_request *request, uint64_t round)
 {
@@ -226,7 +227,7 @@ static void participant_check(struct participant *participant,
 	}
 }
 
-/* It may give up at once, unless another one has the result already. */
+/* Observes; may give up at once, unless another participant has the result already. */
 static bool participant_observe(struct participant *participant, struct roam_ps_element *element,
 				uint64_t round)
 {
@@ -250,7 +251,7 @@ static bool participant_observe(struct participant *participant, struct roam_ps_
 	return true;
 }
 
-/* Both at once; it may give up before each half. */
+/* Moves and observes in one operation; may give up before each half. */
 static void participant_mob(struct participant *participant, struct roam_ps_element *element,
 			    uint64_t *moved_p, uint64_t *observed_p)
 {
@@ -290,7 +291,9 @@ static struct roam_ps_element *story_enter(struct story *story, unsigned node)
 	return element;
 }
 
-/* The state is as new as what a thread has seen, and waits for no participant. */
+/*
+ * Checks that the state is as new as what a thread has seen, and comes without waiting for others.
+ */
 static void participant_look(struct participant *participant, struct roam_ps_element *element)
 {
 	struct story *story = participant->story;
@@ -305,7 +308,7 @@ static void participant_look(struct participant *participant, struct roam_ps_ele
 				   (unsigned long)story->begun[i]);
 }
 
-/* Moves; then perhaps all others wait until it has looked at the element. */
+/* Moves; then all others may have to wait until it has looked at the element. */
 static void participant_step(struct participant *participant, struct roam_ps_element *element,
 			     uint64_t round)
 {
@@ -347,7 +350,7 @@ static void participant_main(void *arg)
 
 /* ------------------------------------------------------------------------------------- watchers */
 
-/* Asks for the newest result or for one that a thread has: it is there. */
+/* Asks for the newest result, or for one that a thread has seen: it must be there. */
 static void watcher_observe(struct participant *watcher, struct roam_ps_element *element)
 {
 	struct story *story = watcher->story;
@@ -367,7 +370,7 @@ static void watcher_observe(struct participant *watcher, struct roam_ps_element 
 	err = world_past_call(element, &request);
 	if (participant_lost(watcher, err))
 		return;
-	if (err == ROAM_EGONE || (newest && err == ROAM_ETIMEDOUT)) /* all have observed it */
+	if (err == ROAM_EGONE || (newest && err == ROAM_ETIMEDOUT)) /* all participants have it */
 		return;
 	participant_must(watcher, err, seen);
 	if (newest ? request.observed < seen : request.observed != seen)
@@ -375,7 +378,7 @@ static void watcher_observe(struct participant *watcher, struct roam_ps_element 
 			   (unsigned long)seen);
 }
 
-/* One participant too many, once the first round is complete. */
+/* Adds one participant too many, once the first round is complete. */
 static void watcher_intrude(struct participant *watcher, struct roam_ps_element *element)
 {
 	struct story *story = watcher->story;
@@ -401,7 +404,7 @@ static void watcher_bound(struct participant *watcher, struct roam_ps_element *e
 		participant_must(watcher, err, 0);
 }
 
-/* It is drawn; more often where the partner may have been given something. */
+/* Drawn; more often while the partner may have been given a tuple directly. */
 static bool watcher_may_break(struct participant *watcher)
 {
 	const struct story *story = watcher->story;
@@ -411,7 +414,7 @@ static bool watcher_may_break(struct participant *watcher)
 	       rng_one_in(&watcher->rng, given ? 4 : 16);
 }
 
-/* As the node does to which a participant was attached that is lost. */
+/* Breaks the element, as a node does when an attached participant is lost. */
 static void watcher_break(struct participant *watcher, const struct roam_ps_element *element)
 {
 	struct roami_past *past = roami_past_of(world_node(watcher->story->world, watcher->node));
@@ -477,14 +480,14 @@ static void story_draw(struct story *story, struct rng *rng, unsigned nodes)
 	}
 	if (story->options.delta != 0 && story->ahead >= story->options.delta)
 		story->ahead = (unsigned)story->options.delta - 1;
-	if (story->fill != 0 && story->ahead > 3) /* what is not observed by all takes memory */
+	if (story->fill != 0 && story->ahead > 3) /* results not observed by all take memory */
 		story->ahead = 3;
 	snprintf(story->template_text, sizeof(story->template_text),
 		 story->fill != 0 ? "i64, f64, (f32, u16, i8), u8[%u]" : "i64, f64, (f32, u16, i8)",
 		 story->fill);
 }
 
-/* Whether an operation is still under way somewhere. */
+/* Whether any participant's operation is still under way. */
 static bool story_waits(const struct story *story, unsigned nodes)
 {
 	for (unsigned i = 0; i < nodes; i++) {

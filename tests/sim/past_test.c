@@ -20,12 +20,12 @@
 #define THREADS_MAX  12u
 #define TEMPLATE     "u64, u8[]"
 #define HEAD_BYTES   12u
-#define HEAP_BYTES   (512u << 10) /* of an element, with storage in pages */
+#define HEAP_BYTES   (512u << 10) /* per element, with storage in pages */
 
 struct story_thread {
 	struct story *story;
 	unsigned number, node;
-	bool produces; /* of producers and consumers */
+	bool produces; /* its role among producers and consumers */
 	unsigned operations;
 	struct rng rng;
 	struct roam_ps_cancel cancel;
@@ -36,8 +36,8 @@ struct story_thread {
 struct story {
 	struct world *world;
 	unsigned nodes, elements, threads, running;
-	bool free; /* any operation; else producers and consumers */
-	bool mobs; /* most of them mobs that wait twice, and are cancelled */
+	bool free; /* threads do any operation; else they produce and consume */
+	bool mobs; /* most operations are mobs that wait twice, and are cancelled */
 	bool cuts; /* many truncations of long tuples */
 	uint32_t payload_max;
 	struct roam_ps_options options[ELEMENTS_MAX];
@@ -88,7 +88,7 @@ static bool history_room(const struct story *story, unsigned element)
 	return story->histories[element].count + THREADS_MAX + 2 < HISTORY_MAX;
 }
 
-/* Does it and notes what came of it. */
+/* Executes the operation and notes its outcome. */
 static enum roam_err story_do(struct story_thread *thread, unsigned element, unsigned from,
 			      struct roam_ps_request *request, uint64_t value)
 {
@@ -148,7 +148,7 @@ static void random_request(struct story_thread *thread, struct roam_ps_request *
 	if (request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB) {
 		request->which = (enum roam_ps_which)rng_below(rng, 4);
 		if (thread->story->mobs && request->op == ROAM_PS_MOB && rng_one_in(rng, 2))
-			request->which = ROAM_PS_NUMBER; /* of one that never comes */
+			request->which = ROAM_PS_NUMBER; /* a number whose tuple never comes */
 		request->flags = rng_one_in(rng, 4) ? ROAM_PS_PEEK : 0;
 		if (request->which == ROAM_PS_LAST && rng_one_in(rng, 2))
 			request->flags |= ROAM_PS_SKIP;
@@ -162,10 +162,12 @@ static void random_request(struct story_thread *thread, struct roam_ps_request *
 		request->number = deltas[rng_below(rng, 5)];
 	request->timeout_ns = rng_one_in(rng, 4) ? ROAM_PS_TRY : 1 + rng_below(rng, 30000);
 	if (rng_one_in(rng, 3))
-		request->timeout_ns = 0; /* to be cancelled, sooner or later */
+		request->timeout_ns = 0; /* is cancelled sooner or later */
 }
 
-/* Now and then cancels what any thread does, until all are done: so none waits for ever. */
+/*
+ * Cancels operations of any thread now and then, until all are done, so that none waits for ever.
+ */
 static void cancel_main(void *arg)
 {
 	struct story *story = arg;
@@ -362,7 +364,7 @@ static bool past_one(const struct seed_options *options, const struct roam_proto
 	return good;
 }
 
-/* What never happened was not tested. */
+/* Fails if a case that the test is for never happened. */
 static bool past_done(const struct roam_protocol *protocol, uint64_t seeds, uint64_t failed,
 		      void *arg)
 {

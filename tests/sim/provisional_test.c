@@ -1,11 +1,11 @@
 /*
- * Pages that several nodes write first, each its own words of them, without having asked any node:
- * then they take a lock, and the writes of those that had it before must be there, and again at the
- * end.  A thread of a node writes while another one takes the lock, and pages are placed that have
- * just been written.  Some seeds are races: one thread of each node opens a page just when another
- * one gets the lock with which it was written elsewhere.  Under a protocol whose pages may be
- * written before they have a home, or (--mixed) with half of the pages under that one, where it can
- * be beside the job's.  Options: seed_options.h.
+ * Pages that several nodes write first, each its own words, without having asked any node.  Then
+ * the nodes take a lock, and must see the writes of those that had it before, and all writes at the
+ * end. A thread of a node writes while another one takes the lock, and pages that have just been
+ * written are placed.  Some seeds are races: one thread of each node opens a page just when another
+ * thread gets the lock under which the page was written elsewhere.  Under a protocol whose pages
+ * may be written before they have a home, or (--mixed) with half of the pages under that one, where
+ * it can be beside the job's.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 #include "world.h"
 
 #define GROUPS      4u
-#define GROUP_PAGES 64u /* of which the words are asked for together */
-#define PAGES       6u  /* written of each */
+#define GROUP_PAGES 64u /* pages of a group, whose words are requested together */
+#define PAGES       6u  /* pages written of each group */
 #define RACES       16u /* each with a group of its own */
 #define RACE_NS     200000u
 #define INSIDE_AT   2048u
@@ -32,9 +32,9 @@ struct test {
 	unsigned nodes;
 	uint32_t release_every;
 	bool places;
-	bool scoped; /* a lock tells only of what was written with it */
+	bool scoped; /* a lock shows only what was written while it was held */
 	bool races;
-	bool came[RACES][THREADS]; /* the threads that have had the group's lock */
+	bool came[RACES][THREADS]; /* the threads that have held the group's lock */
 };
 
 struct test_thread {
@@ -51,7 +51,7 @@ static uint64_t lock_of(uint32_t group)
 
 static uint64_t word_at(uint32_t group, uint32_t page, uint32_t thread)
 {
-	/* Some behind each other, some not: runs of claims begin, and do not go on. */
+	/* Some pages are adjacent and some are not, so that runs of claims begin and end. */
 	return (uint64_t)(group * GROUP_PAGES + page * page) * ROAM_PAGE_SIZE + thread * 8;
 }
 
@@ -67,7 +67,7 @@ static void provisional_pause(struct test_thread *thread)
 		world_sleep(thread->test->world, rng_below(&thread->rng, 20000));
 }
 
-/* A page that a node may be writing gets a home, if it has none yet. */
+/* Places a page that a node may be writing, if it has no home yet. */
 static void provisional_place(struct test_thread *thread, uint32_t group)
 {
 	uint64_t at = word_at(group, rng_below(&thread->rng, PAGES), 0);
@@ -80,7 +80,7 @@ static void provisional_place(struct test_thread *thread, uint32_t group)
 		roami_placement_all(thread->node, &place);
 }
 
-/* A release, and no acquire: what the node knows of untouched pages stays. */
+/* Releases without an acquire, so that the node's knowledge of untouched pages stays. */
 static void provisional_release(struct test_thread *thread)
 {
 	if (rng_one_in(&thread->rng, thread->test->release_every))
@@ -101,7 +101,7 @@ static void provisional_write(struct test_thread *thread, uint32_t group, uint64
 	}
 }
 
-/* What `other` has written there; `inside`: with the lock only. */
+/* The value that `other` has written there; `inside`: while it held the lock. */
 static void provisional_check(struct test_thread *thread, uint32_t group, uint32_t other,
 			      bool inside)
 {
@@ -133,7 +133,7 @@ static void provisional_group(struct test_thread *thread, uint32_t group)
 	provisional_must(test, roami_unlock(thread->node, lock_of(group)));
 }
 
-/* With the lock: what its earlier holders wrote in the page is there. */
+/* Checks, with the lock, that writes of its earlier holders are in the page. */
 static void race_lock(struct test_thread *thread, uint32_t group, uint64_t page)
 {
 	struct test *test = thread->test;
@@ -205,7 +205,7 @@ static void provisional_spawn(struct test *test, const struct world_config *conf
 		}
 }
 
-/* A protocol under which such pages are. */
+/* A protocol that has such pages. */
 static const struct roam_protocol *provisional_protocol(void)
 {
 	unsigned at = 0;
@@ -215,7 +215,7 @@ static const struct roam_protocol *provisional_protocol(void)
 	return roami_protocols[at];
 }
 
-/* Half of the pages under that one; false: that cannot be beside the job's protocol. */
+/* Puts half of the pages under that protocol; false: it cannot be beside the job's. */
 static bool provisional_mix(struct world_config *config)
 {
 	config->regions[0] = provisional_protocol();

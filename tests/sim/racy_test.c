@@ -1,9 +1,9 @@
 /*
  * Small racy programs without any synchronisation: under a sequentially consistent protocol there
  * is one order of all loads and stores, each thread's own kept, in which every load returns what
- * was stored last.  The checker looks for one among all there are.  It does so where all nodes have
- * one heap, too: a world has no store buffers.  Under the weaker protocols it must find programs
- * for which there is none, or it is asleep.  Options: seed_options.h.
+ * was stored last.  The checker looks for one among all there are.  This includes protocols where
+ * all nodes have one heap, because a world has no store buffers.  Under the weaker protocols the
+ * checker must find programs that have no such order, or it is of no use.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 struct racy_op {
 	bool store;
 	uint8_t variable;
-	uint8_t value; /* of a store: unlike all others; of a load: what it returned */
+	uint8_t value; /* of a store: a value of its own; of a load: the value returned */
 	uint32_t pause_ns;
 };
 
@@ -31,7 +31,7 @@ struct racy {
 	unsigned threads;
 	uint64_t offsets[VARIABLES];
 	struct racy_op ops[THREADS][OPS];
-	uint64_t *seen; /* states that lead nowhere, + 1; open addressing */
+	uint64_t *seen; /* 1 + states that lead nowhere; open addressing */
 	unsigned seen_count;
 };
 
@@ -102,7 +102,7 @@ static void racy_config(struct world_config *config, uint64_t seed,
 
 /* ------------------------------------------------------------------------------------ checking */
 
-/* How far each thread is, and what the variables hold. */
+/* A state: how far each thread is, and the values of the variables. */
 struct state {
 	uint8_t at[THREADS];
 	uint8_t memory[VARIABLES];
@@ -110,7 +110,7 @@ struct state {
 
 _Static_assert(sizeof(struct state) <= sizeof(uint64_t), "a state is a word");
 
-/* Whether the state is new; notes it. */
+/* Whether the state is new; if so, notes it. */
 static bool state_new(struct racy *racy, const struct state *state)
 {
 	uint64_t key = 0;
@@ -129,7 +129,7 @@ static bool state_new(struct racy *racy, const struct state *state)
 	return true;
 }
 
-/* Loads that return what is there may come now: they change nothing. */
+/* Executes loads that return the present value: they may come now, and change nothing. */
 static bool state_loads(const struct racy *racy, struct state *state)
 {
 	bool done = true;
@@ -147,7 +147,7 @@ static bool state_loads(const struct racy *racy, struct state *state)
 	return done;
 }
 
-/* Whether an order of what is left exists.  No deeper than there are stores. */
+/* Whether the remaining operations have an order.  Recursion is no deeper than there are stores. */
 static bool state_ends(struct racy *racy, struct state state)
 {
 	if (state_loads(racy, &state))

@@ -1,10 +1,9 @@
 /*
  * The reliable layer alone, over simulated datagrams that get lost, repeated, reordered, late and
- * changed: every message arrives once, whole and in order; a slow node is not drowned; a node
- * with nothing to say falls silent.  Where datagrams are sealed, a stranger on the way repeats what
- * it has heard, sends it back, and sends what these nodes closed in an earlier life: none of it is
- * taken.
- * Everything follows from the seed.
+ * changed: every message arrives once, whole and in order; a slow node is not drowned; a node with
+ * nothing to say falls silent.  Where datagrams are sealed, a stranger on the way repeats datagrams
+ * that it has heard, sends them back, and sends datagrams that these nodes sealed in an earlier
+ * life: none of them is taken.  Everything follows from the seed.
  *
  * usage: reliable_test [--seeds A..B]
  */
@@ -20,17 +19,17 @@
 #include "sim.h"
 
 #define NODES_MAX  4u
-#define TURNS_MIN  2000000u /* a run may take, and so many for each datagram it needs at least */
+#define TURNS_MIN  2000000u /* turns a run may take, plus so many for each datagram it needs */
 #define TURNS_EACH 100u
 #define QUIET_NS   2000000000u
 #define LAYERS     4u
 #define TOP        3u
 #define HEARD      16u
 
-/* What the stranger has heard of one direction: the first and the last datagrams. */
+/* Datagrams of one direction that the stranger has heard: the first and the last ones. */
 struct ear {
 	uint64_t count;
-	uint64_t end; /* of the numbers used */
+	uint64_t end; /* 1 + the highest number used */
 	size_t bytes[HEARD];
 	_Alignas(8) uint8_t heard[HEARD][ROAMI_DATAGRAM_MAX];
 };
@@ -42,24 +41,24 @@ struct place {
 	struct roam_transport_params params;
 	struct roami_stats *stats;
 	struct ear ears[NODES_MAX];
-	struct roami_seal earlier[NODES_MAX]; /* of the same node's earlier life */
+	struct roami_seal earlier[NODES_MAX]; /* the seals of the same node's earlier life */
 	uint64_t sent[NODES_MAX], taken[NODES_MAX];
-	uint32_t slow;    /* polls once in so many turns */
-	uint32_t refuses; /* takes a message not at once, one time in so many; 0: never */
+	uint32_t slow;    /* polls only once in so many turns */
+	uint32_t refuses; /* refuses a message at first, one time in so many; 0: never */
 };
 
 struct run {
 	struct rng rng;
 	uint64_t now;
 	unsigned nodes;
-	uint64_t messages; /* each node to each */
+	uint64_t messages; /* from each node to each */
 	uint32_t bytes_max;
 	struct roami_seal_params seal;
 	struct roami_sealer earlier;
 	struct roami_sim sim;
 	struct place places[NODES_MAX];
 	char error[200];
-	uint64_t waiting_max; /* datagrams that waited for one node from one other */
+	uint64_t waiting_max; /* the most datagrams from one node that waited at another */
 };
 
 static uint64_t run_now(void *arg)
@@ -79,7 +78,7 @@ static uint64_t run_draw(void *arg, uint64_t limit)
 
 /* ------------------------------------------------------------------------------------ messages */
 
-/* The bytes of message `serial` from one node to another; how many. */
+/* Makes the bytes of message `serial` from one node to another; returns how many. */
 static uint32_t message_make(struct run *run, unsigned from, unsigned to, uint64_t serial,
 			     uint8_t *out)
 {
@@ -144,7 +143,9 @@ static void place_poll(struct place *place)
 
 /* --------------------------------------------------------------------------------- the stranger */
 
-/* A stranger between a node and the network; the state is a pointer to the node's place. */
+/*
+ * A transport: the stranger between a node and the network; its state points to the node's place.
+ */
 static struct place *tap_place(const void *state)
 {
 	return *(struct place *const *)state;
@@ -185,7 +186,7 @@ static void tap_hear(struct place *place, unsigned to, const uint8_t *data, size
 	ear->count++;
 }
 
-/* A message of nothing but 7s, in the place of the next one. */
+/* Makes a message of 7s only, in the place of the next one. */
 static void tap_forge(struct place *place, unsigned to)
 {
 	const struct roami_reliable *mine = place->states[TOP];
@@ -213,14 +214,14 @@ static enum roam_err tap_send(void *state, unsigned to, const struct iovec *part
 	if (count != 1 || parts->iov_len > ROAMI_DATAGRAM_MAX)
 		return ROAM_EINVAL;
 	err = tap_pass(place, to, parts->iov_base, parts->iov_len);
-	if (err != ROAM_OK) /* what has not left cannot be heard */
+	if (err != ROAM_OK) /* a datagram that has not left cannot be heard */
 		return err;
 	tap_hear(place, to, parts->iov_base, parts->iov_len);
 	if (place->run->seal.key != NULL && rng_one_in(rng, 10)) {
 		unsigned which = rng_below(rng, ear->count < HEARD ? (uint32_t)ear->count : HEARD);
 
 		tap_pass(place, to, ear->heard[which], ear->bytes[which]);
-		/* And back to where it came from, as if from the other node. */
+		/* Also sends it back to its sender, as if from the other node. */
 		tap_pass(&place->run->places[to], place->me, ear->heard[which], ear->bytes[which]);
 	}
 	if (place->run->seal.key != NULL && rng_one_in(rng, 10))
@@ -326,7 +327,7 @@ static bool run_done(const struct run *run)
 }
 
 /*
- * How far the sender may be ahead: what it was allowed, not what it has.  Counted are the datagrams
+ * Checks how far the sender is ahead, by what it was allowed to send.  Datagrams count that were
  * sent and not acknowledged.
  */
 static void run_watch(struct run *run)
@@ -362,7 +363,7 @@ static void run_turn(struct run *run)
 	run_watch(run);
 }
 
-/* Everything has arrived: after the last acks no timer is left. */
+/* Checks that everything has arrived; after the last acks no timer is left. */
 static void run_quiet(struct run *run)
 {
 	uint64_t end = run->now + QUIET_NS;
@@ -387,7 +388,7 @@ static void run_quiet(struct run *run)
 		snprintf(run->error, sizeof(run->error), "the nodes do not fall silent");
 }
 
-/* What arrives again was sent again: no stranger can make it. */
+/* A datagram that arrives again was resent by its sender: no stranger can make one. */
 static void run_count(struct run *run)
 {
 	uint64_t repeated = 0, resent = 0;
@@ -402,7 +403,7 @@ static void run_count(struct run *run)
 			 (unsigned long)resent);
 }
 
-/* Half of the runs are sealed, in every way. */
+/* Half of the runs are sealed; all ways to seal are used. */
 static void run_seal(struct run *run)
 {
 	static const uint8_t key[ROAMI_KEY_BYTES] = "the key of every run";
@@ -476,7 +477,10 @@ int main(int argc, char **argv)
 {
 	unsigned long from = 1, to = 100, failed = 0;
 
-	/* --protocol NAME and --about are for the runner of the mutants, which says them to all. */
+	/*
+	 * The runner of the mutants passes --protocol NAME and --about to all tests; they are
+	 * ignored.
+	 */
 	if (argc > 1 && strcmp(argv[argc - 1], "--about") == 0)
 		return EXIT_SUCCESS;
 	for (int i = 1; i + 1 < argc; i += 2)
@@ -484,7 +488,7 @@ int main(int argc, char **argv)
 		    sscanf(argv[i + 1], "%lu..%lu", &from, &to) != 2)
 			return 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	/* Runs without end take long: three tell enough. */
+	/* Failing runs take long; after three the test ends. */
 	for (unsigned long seed = from; seed <= to && failed < 3; seed++)
 		failed += !run_one(seed);
 	printf("reliable: %lu seeds, %lu failed\n", to - from + 1, failed);

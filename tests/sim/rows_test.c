@@ -1,8 +1,8 @@
 /*
- * Rows of a matrix dealt out in turn, several on a page, between barriers and nothing else: step k
- * reads row k, which is finished, and every node adds it to its own rows below.  So pages have many
- * writers at a time, each step has one writer less, and homes that move do so while their nodes
- * release.  A row that is not what it must be fails.  Options: seed_options.h.
+ * Rows of a matrix, several on a page and dealt out to the nodes in turn, with barriers only: in
+ * step k every node reads row k, which is finished, and adds it to its own rows below.  So pages
+ * have many writers at a time, fewer with each step, and homes move while their nodes release.  A
+ * row that is not as it must be fails the test.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "sync/sync.h"
 #include "world.h"
 
-#define ROW_WORDS 128u /* a diff long enough to ask for the home */
+#define ROW_WORDS 128u /* makes a diff long enough for its node to ask for the home */
 #define PAGE_ROWS (ROAM_PAGE_SIZE / (ROW_WORDS * sizeof(uint32_t)))
 #define ROWS (6 * PAGE_ROWS)
 #define START_ID  4096u
@@ -20,7 +20,7 @@
 struct rows {
 	struct world *world;
 	unsigned nodes;
-	uint32_t finished[ROWS]; /* each row's value, when its step has come */
+	uint32_t finished[ROWS]; /* each row's value, once its step has come */
 };
 
 struct rows_thread {
@@ -34,7 +34,7 @@ static uint64_t row_at(uint32_t row)
 	return (uint64_t)row * ROW_WORDS * sizeof(uint32_t);
 }
 
-/* What a row is after so many steps: it counts on from there, word by word. */
+/* The value of a row after so many steps; its words count on from that. */
 static uint32_t row_value(const struct rows *rows, uint32_t row, uint32_t steps)
 {
 	uint32_t value = row + 1;
@@ -53,7 +53,7 @@ static void row_write(struct rows_thread *thread, uint32_t row, uint32_t value)
 	world_store(thread->node, row_at(row), words, sizeof(words));
 }
 
-/* The first word, if all are as they must be. */
+/* The row's first word, if all of its words are right. */
 static uint32_t row_read(struct rows_thread *thread, uint32_t row, uint32_t steps)
 {
 	uint32_t words[ROW_WORDS], value = row_value(thread->rows, row, steps);

@@ -1,9 +1,9 @@
 /*
- * Pages that their home alone writes and others read all the time: the unseen writes of an open own
- * page, the shared marks, the notices of rule 6.7.  Every page holds a counter, written by node 0
- * under the page's lock and read by the others under it, and a constant that they read whenever
- * they like, so that fetches run into releases.  A reader that sees an old count, or another
- * constant, fails.  Options: seed_options.h.
+ * Pages that only their home writes and others read all the time, which tests unseen writes to an
+ * open own page, the shared marks, and the notices of rule 6.7.  Every page holds a counter,
+ * written by node 0 under the page's lock and read by the others under it, and a constant that they
+ * read whenever they like, so that fetches run into releases.  A reader that sees an old count, or
+ * another constant, fails.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "world.h"
 
 #define PAGES       2u
-#define PAGES_MIXED 8u /* of several protocols, whose pages are fetched in several ways at a time */
+#define PAGES_MIXED 8u /* several protocols, whose pages are fetched in several ways at once */
 #define MIX_PAGES   3u
 #define ROUNDS      80u
 #define CONSTANT_AT 2048u
@@ -78,7 +78,7 @@ static void share_read(struct share_thread *thread, uint32_t page)
 	share->reads++;
 }
 
-/* Node 0: becomes home of the pages, and says what is in them. */
+/* Makes node 0 the home of the pages, with their first contents. */
 static void share_begin(struct share_thread *thread)
 {
 	for (uint32_t page = 0; page < thread->share->pages; page++) {

@@ -227,7 +227,7 @@ static bool sim_done(const struct roam_protocol *protocol, uint64_t seeds, uint6
 		printf(" %s %lu", roami_stats_lines[shown[i]].name,
 		       (unsigned long)totals->stats[shown[i]]);
 	printf("\n");
-	/* Programs that do not share test nothing. */
+	/* Programs without sharing test nothing. */
 	if (!shared)
 		printf("%s: too little was shared\n", protocol->name);
 	memset(totals, 0, sizeof(*totals));

@@ -1,8 +1,8 @@
 /*
- * A node that takes a page only to put data there must not keep it: one node writes a row of pages
- * first, another one after it, as they distribute keys; then the first one reads and writes them
- * for good.  Where homes are taken they go to the second one and come back, so that no diff is ever
- * made.  Counts in the world.  Options: seed_options.h.
+ * A node that takes a page only to put data there must not keep it.  As when keys are distributed,
+ * one node writes a row of pages, then another node writes them; from then on only the first one
+ * reads and writes them.  Where homes can be taken they go to the second node and come back, so
+ * that no diff is ever made.  Counts in the world.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #define PAGES  24u
 #define ROUNDS 8u
 
-/* In turn, and then always the first. */
+/* The nodes in turn, and then always the first one. */
 static unsigned taken_writer(uint32_t round)
 {
 	return round == 1;

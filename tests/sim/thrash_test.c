@@ -1,9 +1,10 @@
 /*
  * Two nodes write one page at the same time, each its own word: how often does the page move?  With
- * a good window, given or found, several times less often than under the same protocol without one;
- * with a window too short to matter, as often.  Pages that are passed on in turns do not lengthen
- * the window, nor do reads that wait for a value.  A region's window goes before the job's.  All in
- * the world: the counts of a seed are the same in every run.  Options: seed_options.h.
+ * a good window, given or found, it must move several times less often than under the same protocol
+ * without a window; with a window too short to matter, as often. Pages passed on in turns do not
+ * lengthen the window, nor do reads that wait for a value.  A region's window goes before the
+ * job's.  All in the world: the counts of a seed are the same in every run.  Options:
+ * seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,14 +20,14 @@
 #define BETWEEN  500u /* ns of work between two writes */
 #define TURNS    100u
 #define AWAY_NS  3000000u
-#define LONG_US  12000u /* four times as much */
+#define LONG_US  12000u /* a window four times as long */
 #define GOOD_US  1000u
 #define SHORT_US 1u
 #define AUTO     0u
 
 struct thrash {
 	struct world *world;
-	uint64_t ends; /* virtual time when the last was done */
+	uint64_t ends; /* virtual time when the last thread was done */
 	uint64_t moves;
 	bool good;
 };
@@ -47,7 +48,7 @@ static void thrash_must(struct thrash *thrash, enum roam_err err)
 		world_fail(thrash->world, "%s", roam_strerror(err));
 }
 
-/* A word of one's own on the shared page, counted up. */
+/* Counts up the node's own word on the shared page. */
 static void count_main(void *arg)
 {
 	struct thrash_thread *thread = arg;
@@ -68,7 +69,7 @@ static void count_main(void *arg)
 	thread->thrash->ends = world_elapsed(thread->thrash->world);
 }
 
-/* One write each, in turns by a barrier, then long enough without. */
+/* Each node writes once, in turns made by a barrier, and then leaves the page alone for long. */
 static void turns_main(void *arg)
 {
 	struct thrash_thread *thread = arg;
@@ -83,7 +84,10 @@ static void turns_main(void *arg)
 	thread->thrash->ends = world_elapsed(thread->thrash->world);
 }
 
-/* Node 0 writes a number now and then, node 1 reads until it sees it, and answers on a page. */
+/*
+ * Node 0 writes a number now and then; node 1 reads until it sees the number, and answers on a
+ * page.
+ */
 static void await_main(void *arg)
 {
 	struct thrash_thread *thread = arg;
@@ -118,7 +122,7 @@ static struct thrash thrash_region(const struct roam_protocol *protocol, uint64_
 
 	world_draw(&config, seed, protocol);
 	config.nodes = 2;
-	config.hosts = 1; /* a region is placed before the nodes run: no message could tell of it */
+	config.hosts = 1; /* regions are placed before nodes run and can send messages */
 	config.onesided = true;
 	config.threads[0] = config.threads[1] = 1;
 	config.creator_pages = 0;
@@ -149,7 +153,7 @@ static struct thrash thrash_run(const struct roam_protocol *protocol, uint64_t s
 	return thrash_region(protocol, seed, delta, JOBS, fn);
 }
 
-/* The same protocol without a window: its pages have the same states. */
+/* The same protocol without a window; its page states are the same. */
 static const struct roam_protocol *thrash_without(const struct roam_protocol *protocol)
 {
 	for (unsigned i = 0; roami_protocols[i] != NULL; i++)
@@ -217,7 +221,7 @@ static bool await_one(const struct roam_protocol *protocol, uint64_t seed)
 			     "a loop that waits for a value made the window long");
 }
 
-/* A region's window holds whatever the job's is. */
+/* A region's window holds, whatever the job's is. */
 static bool region_one(const struct roam_protocol *protocol, uint64_t seed)
 {
 	struct thrash window = thrash_run(protocol, seed, GOOD_US, count_main);
@@ -236,7 +240,7 @@ static bool region_one(const struct roam_protocol *protocol, uint64_t seed)
 			     "a region's window is not found");
 }
 
-/* It has a window. */
+/* Whether the protocol has a window. */
 static bool thrash_about(const struct roam_protocol *protocol)
 {
 	return protocol->region_option != NULL &&

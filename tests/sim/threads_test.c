@@ -1,6 +1,6 @@
 /*
- * Random race-free programs on real threads: all nodes of a job in one process, under the soft
- * engine, over the shm transport's rings, or each node over three transports at once.  Every value
+ * Random race-free programs on real threads: all nodes of a job are in one process, under the soft
+ * engine, over the shm transport's rings, or each node uses three transports at once.  Every value
  * read is what the oracle expects; under ThreadSanitizer the core has no data race. Options:
  * seed_options.h.  Threads are not deterministic: a failing seed may need several tries.
  */
@@ -28,7 +28,7 @@
 #include "world.h"
 
 #define NODES_MAX   8u
-#define NODES_JOINED 4u /* then each has peers of three kinds */
+#define NODES_JOINED 4u /* so many that each node has peers of three kinds */
 #define SECONDS_MAX 60u
 #define ALLOC_BYTES (RANDOM_ALLOCS_MAX * RANDOM_ALLOC_PAGES * ROAMI_PAGE)
 
@@ -98,7 +98,7 @@ static void job_store(void *self, uint64_t offset, const void *in, size_t bytes)
 		roami_fault(node, (uint32_t)(offset / ROAMI_PAGE), known, known);
 }
 
-/* Relaxed: it must not order what the core has to order. */
+/* Relaxed, because it must not order what the core has to order. */
 static uint64_t job_sequence(void *self)
 {
 	struct job_thread *thread = self;
@@ -150,7 +150,7 @@ static void *job_main(void *arg)
 
 /* ------------------------------------------------------------------------------------ one seed */
 
-/* Over udp, or with the same faults over the rings. */
+/* Sends over udp, or over the rings with the same faults. */
 static void job_lossy(struct job *job, struct rng *rng)
 {
 	static const unsigned mtus[] = {0, 600, 1500};
@@ -165,7 +165,7 @@ static void job_lossy(struct job *job, struct rng *rng)
 	job->options.seal = seals[rng_below(rng, 3)];
 }
 
-/* Other protocols beside the one, of those that can be: over the seeds each. */
+/* Puts parts under other protocols that can be beside this one; over the seeds, each of them. */
 static void job_mix(struct job *job, const struct roam_protocol *own, struct rng *rng)
 {
 	job->region_count = 2;
@@ -173,7 +173,7 @@ static void job_mix(struct job *job, const struct roam_protocol *own, struct rng
 	job->regions[1] = world_beside(own, rng_below(rng, world_others()));
 }
 
-/* As many threads at each node, as under ROAM_THREADS. */
+/* Gives each node the same number of threads, as under ROAM_THREADS. */
 static void job_teams(struct job *job, struct random_params *params, struct rng *rng)
 {
 	job->options.threads = rng_range(rng, 2, 3);
@@ -225,8 +225,8 @@ static void job_draw(struct job *job, const struct seed_options *options,
 }
 
 /*
- * Two nodes that are joined reach each other over one of three transports, each node all three; it
- * sleeps at one of them and is woken for the others.
+ * Of joined nodes each two reach each other over one of three transports, and each node has all
+ * three; it sleeps at one of them and is woken for the others.
  */
 static void job_join(struct job *job, unsigned me, struct roami_node_params *params,
 		     const struct roam_transport **by, struct roami_far **peers)
@@ -248,7 +248,7 @@ static void job_join(struct job *job, unsigned me, struct roami_node_params *par
 	params->bells = job->bells;
 }
 
-/* What launchers do: each node's card comes to all others. */
+/* Gives each node's card to all others, as launchers do. */
 static void job_pass_cards(struct job *job)
 {
 	for (unsigned from = 0; from < job->nodes; from++)

@@ -1,9 +1,9 @@
 /*
- * A thread writes with a lock held.  Meanwhile another one of its node releases, and goes on only
- * when that is known elsewhere; a third one acquires a notice of the page, and sends home what was
- * written since.  Nothing is left to send when the first one unlocks, but still to be told: the
- * next node that has the lock, and a copy of the page, must read the newest.  Options:
- * seed_options.h.
+ * A thread writes with a lock held.  Meanwhile a second thread of its node releases, and goes on
+ * only when other nodes know of the release; a third thread acquires a notice of the page, and
+ * sends home the diff of later writes.  When the first thread unlocks, no diff is left to send, but
+ * a notice must still go out: the next node that has the lock, and a copy of the page, must read
+ * the newest value.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,7 +135,7 @@ static uint64_t id_at_home(struct roami_node *node, unsigned home)
 	return id;
 }
 
-/* All have a copy of the page, and the same start. */
+/* All nodes have a copy of the page, and the same start. */
 static void begin(struct actor *actor, bool at_home)
 {
 	if (at_home)

@@ -1,6 +1,6 @@
 /*
- * What transactions read and wrote, and whether there is one order of them that explains it: one in
- * which each read finds the last version before it, and which agrees with the clock.
+ * What transactions read and wrote, and whether one order of them explains it: an order in which
+ * each read finds the last version before it, and which agrees with the clock.
  */
 #ifndef ROAM_TESTS_TX_GRAPH_H
 #define ROAM_TESTS_TX_GRAPH_H
@@ -15,7 +15,7 @@
 
 struct tx_op {
 	unsigned variable;
-	uint64_t was;   /* what was read; of a write: the version before */
+	uint64_t was;   /* the version read; of a write: the version before it */
 	uint64_t value; /* of a write; 0: it is a read */
 };
 
@@ -64,7 +64,7 @@ static inline void tx_log_read(struct tx_log *log, unsigned variable, uint64_t w
 	tx_log_add(log, (struct tx_op){variable, was, 0});
 }
 
-/* Several writes of a variable are one, of the last value. */
+/* Several writes of a variable count as one, of the last value. */
 static inline void tx_log_write(struct tx_log *log, unsigned variable, uint64_t was, uint64_t value)
 {
 	struct tx_op *op = tx_log_find(log, variable);
@@ -82,7 +82,7 @@ static inline void tx_graph_add(struct tx_graph *graph, const struct tx_log *log
 	graph->logs[graph->count++] = *log;
 }
 
-/* Whether `a` must come before `b` because of one variable of each. */
+/* Whether `a` must come before `b`, because of one variable of each. */
 static inline bool tx_op_before(const struct tx_op *a, const struct tx_op *b)
 {
 	if (a->variable != b->variable)
@@ -103,7 +103,10 @@ static inline bool tx_before(const struct tx_log *a, const struct tx_log *b)
 	return false;
 }
 
-/* A version that two replaced: one of the two updates is lost; or one that nobody wrote. */
+/*
+ * Whether two updates replaced the same version, so that one is lost, or a version was never
+ * written.
+ */
 static inline bool tx_versions(const struct tx_graph *graph)
 {
 	for (unsigned a = 0; a < graph->count; a++)

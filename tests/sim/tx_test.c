@@ -8,9 +8,9 @@
  * Every attempt, doomed or not, checks what it sees at once: two variables on two pages that are
  * always written together are equal, and the accounts of a bank add up (opacity).  A baton goes
  * around by roam_tx_retry and an alternative, whose counts are checked.  In some seeds transactions
- * are doomed for no reason at any step of the core; each attempt finds that the one before has left
- * nothing behind.  In others there are transactions alone, and none loses more often in a row than
- * ROAM_TX_FAIR says.  With --teams nodes have several threads, and refuse.  Options:
+ * are doomed for no reason at any step of the core; each attempt checks that the one before has
+ * left nothing behind.  In others there are only transactions, and none loses more often in a row
+ * than ROAM_TX_FAIR says.  With --teams nodes have several threads, and refuse.  Options:
  * seed_options.h.
  */
 #include <stdio.h>
@@ -35,14 +35,14 @@
 #define COUNT_AT  ((uint64_t)PAGES * ROAM_PAGE_SIZE)       /* under the lock */
 #define BATON_AT  ((uint64_t)PAGES * ROAM_PAGE_SIZE + 64)  /* whose turn it is */
 #define JUNK_AT   ((uint64_t)PAGES * ROAM_PAGE_SIZE + 128) /* written before a retry only */
-#define BEGUN_AT  ((uint64_t)(PAGES + 1) * ROAM_PAGE_SIZE) /* of each node: alternatives run */
-#define OWN_AT    ((uint64_t)(PAGES + 2) * ROAM_PAGE_SIZE) /* of each node: plain stores */
+#define BEGUN_AT  ((uint64_t)(PAGES + 1) * ROAM_PAGE_SIZE) /* per node: alternatives run so far */
+#define OWN_AT    ((uint64_t)(PAGES + 2) * ROAM_PAGE_SIZE) /* per node: its plain stores */
 
 struct tx_test {
 	struct world *world;
 	struct tx_graph graph;
 	uint32_t rounds;
-	uint32_t fair;    /* no one loses more often in a row: only transactions run; 0: all does */
+	uint32_t fair;    /* the most losses in a row; 0: not only transactions run */
 	uint64_t counted; /* sections of the lock */
 };
 
@@ -94,7 +94,7 @@ static void pause(struct tx_thread *thread)
 
 /* ------------------------------------------------------------------------------------ attempts */
 
-/* Nothing of an earlier attempt is left. */
+/* Checks that an earlier attempt has left nothing behind. */
 static void attempt_clean(struct tx_thread *thread)
 {
 	struct roami_node *node = thread->node;
@@ -216,7 +216,9 @@ static void attempt_bank(void *arg)
 	store(thread, account_at(to), load(thread, account_at(to)) + amount);
 }
 
-/* The alternative counts that it ran: what the first one wrote before it gave up is not there. */
+/*
+ * The alternative counts itself; writes made before the first function gave up must not be there.
+ */
 static void attempt_baton(void *arg)
 {
 	struct tx_thread *thread = arg;
@@ -275,7 +277,7 @@ static void run(struct tx_thread *thread, roami_tx_fn *fn, roami_tx_fn *otherwis
 		tx_graph_add(&thread->test->graph, &thread->log);
 }
 
-/* A load of what transactions write, or a store of what only this node writes. */
+/* Loads a variable of transactions, or stores one that only this node writes, outside of them. */
 static void plain(struct tx_thread *thread)
 {
 	struct tx_log log = {.node = thread->node->me, .begin = world_now(thread->test->world)};
@@ -296,7 +298,7 @@ static void plain(struct tx_thread *thread)
 	tx_graph_add(&thread->test->graph, &log);
 }
 
-/* Others' plain stores, beside variables of transactions. */
+/* Checks other nodes' plain stores, which lie beside variables of transactions. */
 static void attempt_mixed(void *arg)
 {
 	struct tx_thread *thread = arg;
@@ -327,7 +329,7 @@ static void section(struct tx_thread *thread)
 	must(thread, roami_unlock(thread->node, LOCK_ID));
 }
 
-/* Until the baton was here and went on. */
+/* Repeats until the baton has been here and gone on. */
 static void baton(struct tx_thread *thread)
 {
 	bool waits = rng_one_in(&thread->rng, 2);
@@ -423,7 +425,7 @@ static void refused_main(void *arg)
 
 /* ------------------------------------------------------------------------------------- one seed */
 
-/* In a world there is one at a time. */
+/* A world runs one thread at a time. */
 static uint64_t doom_every, doom_steps, dooms_left;
 
 static void doomed_step(struct roami_node *node)

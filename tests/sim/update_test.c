@@ -1,9 +1,9 @@
 /*
  * Updates or invalidations: a producer writes a page in every round, a consumer reads it each time,
- * an idler read it once.  Where releases are eager updates spare the consumer all fetches,
- * invalidations spare the idler all messages; ROAM_ERC=auto has both, but for the few updates that
- * it takes to see that the idler does not read.  Where writers leave diff logs the producer's diffs
- * spare the consumer all but the first few fetches, and end when the consumer reads no more.
+ * an idler read it once.  Where releases are eager, updates spare the consumer all fetches, and
+ * invalidations spare the idler all messages; ROAM_ERC=auto does both, except for the few updates
+ * after which it sees that the idler does not read.  Where writers leave diff logs, the producer's
+ * diffs spare the consumer all but the first few fetches, and end when the consumer stops reading.
  * Counts in the world.  Options: seed_options.h.
  */
 #include <stdio.h>
@@ -16,14 +16,14 @@
 #include "world.h"
 
 #define ROUNDS 60u
-#define FEW    4u /* updates that an idler may get; fetches of a reader of diffs */
+#define FEW    4u /* the most updates of an idler, and fetches of a reader of diffs */
 #define NODES  3u
-#define SOME   3u  /* rounds in which somebody reads; */
-#define UNREAD 40u /* diffs that are made then */
+#define SOME   3u  /* rounds in which a node reads, and */
+#define UNREAD 40u /* the most diffs that are made then */
 #define DIFF_LOG 65536u
 
 struct update {
-	unsigned reads; /* rounds that the consumer reads in */
+	unsigned reads; /* rounds in which the consumer reads */
 	uint64_t messages;
 	uint64_t fetches;
 	uint64_t diffs;
@@ -119,7 +119,7 @@ static bool update_eager(const struct roam_protocol *protocol, uint64_t seed)
 	return false;
 }
 
-/* Eager: a node that acquires has been told all by then. */
+/* Eager: when a node acquires, it has been told of all writes. */
 static bool update_about(const struct roam_protocol *protocol)
 {
 	return protocol->homes == ROAM_HOMES_TAKEN ||

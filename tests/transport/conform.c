@@ -1,8 +1,8 @@
 /*
  * What every transport promises, with what roam puts over it: each message arrives once, whole and
  * in order, from each node to each, itself included; a message that is not taken comes again; a
- * full queue says so and loses nothing; who sleeps is woken; a node can leave and come back; a node
- * that has left is named.
+ * full queue says so and loses nothing; a sleeping thread is woken; a node can leave and come back;
+ * a node that has left is named.
  *
  * usage: conform NAME [plain|auth|encrypt]
  *
@@ -28,7 +28,7 @@
 #define LONGEST     (60u * 1024 + 16) /* of roam's messages */
 #define NS_PER_S    1000000000u
 #define PATIENCE_NS (60u * (uint64_t)NS_PER_S)
-#define SHORT_LIFE  1u /* s that a silent peer is waited for, where one is to be named */
+#define SHORT_LIFE  1u /* seconds until a silent peer is named, in tests of that */
 
 struct node {
 	struct roam_transport_params params;
@@ -36,7 +36,7 @@ struct node {
 	void *below_state, *top_state;
 	unsigned number;
 	uint32_t sent[NODES], got[NODES]; /* messages to and from each node */
-	unsigned refuse;                  /* so many deliveries more are not taken */
+	unsigned refuse;                  /* how many more deliveries are refused */
 	unsigned refused;
 	_Atomic unsigned lost; /* + 1 */
 	uint64_t random;
@@ -90,7 +90,7 @@ static void *state_new(const struct roam_transport *transport)
 	return memset(state, 0, bytes);
 }
 
-/* The layer over the transport that makes it what messages want, as base/layers.c chooses it. */
+/* The layer that gives messages what the transport lacks, chosen as in base/layers.c. */
 static const struct roam_transport *layer_over(void)
 {
 	const unsigned good = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED;
@@ -285,7 +285,7 @@ static void test_mixed(void)
 	await_all("mixed");
 }
 
-/* Nobody polls the receiver: there is an end to what a sender may send; then all of it arrives. */
+/* Nobody polls the receiver: what a sender may send has a limit; then all of it arrives. */
 static void test_full(void)
 {
 	for (unsigned size = 0; size < 2; size++) {
@@ -340,7 +340,7 @@ static void *sleeper_main(void *arg)
 	return NULL;
 }
 
-/* A thread that sleeps is woken by each message: it would sleep 5 s. */
+/* Each message wakes a sleeping thread, which otherwise would sleep 5 s. */
 static void test_sleep(void)
 {
 	if (tested->wait == NULL)
@@ -363,7 +363,7 @@ static void test_sleep(void)
 			node_poll(&nodes[0], 16);
 		pthread_join(thread, NULL);
 		took = roami_os_now_ns() - began;
-		if (took > 4 * (uint64_t)NS_PER_S) /* a busy machine takes a second, too */
+		if (took > 4 * (uint64_t)NS_PER_S) /* on a busy machine it takes a second, too */
 			wrong("a message took %.1f s to be noticed", (double)took / NS_PER_S);
 	}
 }
@@ -423,7 +423,7 @@ static void *crowd_send(void *arg)
 	return NULL;
 }
 
-/* Each node has a thread that polls and two that send, each to one peer. */
+/* Each node has one thread that polls and two that send, each of these to one peer. */
 static void test_threads(void)
 {
 	_Atomic uint32_t stop = 0;
@@ -469,7 +469,10 @@ static void test_again(void)
 	await_all("again");
 }
 
-/* Each of two that remain names the one that has left; nobody names one that has nothing to say. */
+/*
+ * Each of the two remaining nodes names the one that has left; a node that has nothing to say is
+ * not named.
+ */
 static void test_left(void)
 {
 	uint64_t began;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""A transport costs one file and one name.  sockets.c is built into roam and a program by these alone:
-it is shown, chosen, refused and has its options like all others, and a job runs over it.
+"""A transport costs one file and one name.  sockets.c is built into roam and a program with nothing
+else: like all other transports it is shown, chosen, refused, and has its options, and a job runs
+over it.
 
 usage: run.py ROAM PROGRAM
 """
@@ -24,7 +25,7 @@ def run(*command, status=0, out='', err='^$', **env):
 
 
 def test_shown():
-    """It works here, and its options stand with all others."""
+    """It works here, and its options stand among all others."""
     said = json.loads(run(ROAM, 'info', 'transports', '--json').stdout)['transports']
     own = next(each for each in said if each['name'] == NAME)
     assert own['works'] and own['capabilities'] == ['reliable', 'ordered', 'sleeps'], own
@@ -35,7 +36,7 @@ def test_shown():
 
 
 def test_runs():
-    """A job over it, where it is named: messages arrive, threads sleep and are woken."""
+    """A job runs over it where it is named: messages arrive, and threads sleep and are woken."""
     for env in ({}, {'ROAM_SOCKETS_LOOKS': '50', 'ROAM_SPIN_US': '1'}, {'ROAM_FAULTY': 'drop=5%'},
                 {'ROAM_SEAL': 'encrypt', 'ROAM_FAULTY': 'repeat=5%'}):
         run(PROGRAM, out='pi is 3.14159265', err=f'info: 4 nodes on 1 host, by fork, over {NAME}$',
@@ -44,7 +45,8 @@ def test_runs():
 
 
 def test_chosen():
-    """Unnamed it is not the cheapest; it is known where a name is not, and does not reach hosts."""
+    """Unless named, it is not used, as it is not the cheapest; it is among the known names in an
+    error, and does not reach other hosts."""
     run(PROGRAM, err='over (?!sockets)', ROAM_LOG='info')
     run(PROGRAM, status=1, err=f'unknown; known are auto .*{NAME}$', ROAM_TRANSPORT='none')
     run(ROAM, 'run', '-n', '4', '-H', 'localhost', PROGRAM, status=2,
@@ -52,7 +54,7 @@ def test_chosen():
 
 
 def test_refused():
-    """Values are checked like all others; why it does not open, it says itself."""
+    """Values are checked like all others; it says itself why it does not open."""
     run(PROGRAM, status=1, err='^roam: ROAM_SOCKETS_LOOKS=101: must be a number from 0 to 100\n',
         ROAM_SOCKETS_LOOKS='101')
     run(PROGRAM, err='unknown variable ROAM_SOCKETS_LOKS; did you mean ROAM_SOCKETS_LOOKS',

@@ -1,6 +1,7 @@
 /*
  * sockets: a transport that only tests have, for nodes of one host: datagrams of AF_UNIX, which the
- * kernel neither loses nor reorders.  This file and its name in a list are all that it takes.
+ * kernel neither loses nor reorders.  A transport takes no more than this file and its name in a
+ * list.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,7 +21,7 @@
 #define PARTS_MAX   16u
 #define MESSAGE_MAX (64u * 1024)
 #define NS_PER_S    1000000000u
-#define NAME_BYTES  6u /* of an address that the kernel chooses: a zero, five digits */
+#define NAME_BYTES  6u /* bytes of an address that the kernel chooses: a zero, five digits */
 
 struct sockets_card {
 	uint8_t name[NAME_BYTES];
@@ -32,7 +33,7 @@ struct sockets_state {
 	struct sockets_card *card;
 	int fd;
 	int wake[2];
-	unsigned spins; /* looks at the socket before it sleeps */
+	unsigned spins; /* how often it looks at the socket before it sleeps */
 	int files[ROAM_WAYS_MAX];
 	_Atomic uint32_t kept; /* bytes of `data` that were not taken; under the poll lock */
 	_Alignas(8) uint8_t data[MESSAGE_MAX + sizeof(uint64_t)];
@@ -205,7 +206,7 @@ static void sockets_wake(void *state, enum roam_sleeper who)
 	uint64_t one = 1;
 
 	if (write(sockets->wake[who], &one, sizeof(one)) < 0)
-		return; /* full: it will wake */
+		return; /* the pipe is full, so the sleeper will wake */
 }
 
 static int sockets_file(const void *state)

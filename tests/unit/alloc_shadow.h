@@ -55,7 +55,7 @@ static inline struct roami_alloc *open_sealed(uint64_t bytes, bool own)
 	return alloc;
 }
 
-/* ---- the shadow: what the allocator should know, a byte for each grain of the slice. */
+/* ---- the shadow: what the allocator should know; a byte for each grain of the slice. */
 
 enum { NEVER, BEFORE, LIVE };
 
@@ -105,7 +105,7 @@ static inline void shadow_mark(struct shadow *shadow, struct block block, uint8_
 	memset(shadow->grains + (block.offset - FIRST) / GRAIN, state, block.bytes / GRAIN);
 }
 
-/* Takes a block and checks all that must hold for it. */
+/* Takes a block and checks everything that must hold for it. */
 static inline enum roam_err shadow_take(struct shadow *shadow, struct roami_alloc *alloc,
 					size_t bytes)
 {

@@ -73,12 +73,12 @@ BOTH(test_random, random_ops)
 struct bump_result {
 	uint64_t hash;
 	uint64_t bumped;
-	uint64_t offsets; /* a sum of its own, in case the hash is wrong */
+	uint64_t offsets; /* a sum computed here, too, in case the hash is wrong */
 };
 
 /*
- * A fixed sequence of takes and gives, with private memory in a different state each time.  One
- * take asks for `odd` bytes less, which changes no offset.
+ * A fixed sequence of takes and gives, with private memory in another state each time.  One take
+ * asks for `odd` bytes less, which changes no offset.
  */
 static struct bump_result bump_sequence(unsigned noise, unsigned odd)
 {
@@ -168,7 +168,10 @@ static void bump_range(bool own)
 	roami_alloc_close(alloc);
 }
 
-/* In the bump phase all is fresh; its end is known, and stays when the job is sealed. */
+/*
+ * In the bump phase all memory is fresh; the end of that phase is known, and stays when the job is
+ * sealed.
+ */
 BOTH(test_bump_range, bump_range)
 
 static void bump_give_later(bool own)
@@ -196,7 +199,7 @@ static void bump_give_later(bool own)
 	roami_alloc_close(alloc);
 }
 
-/* Blocks of the bump phase can be given back after it and are used again. */
+/* Blocks of the bump phase can be given back after it, and are used again. */
 BOTH(test_bump_give_later, bump_give_later)
 
 static void exhaust(bool own, size_t bytes)
@@ -291,7 +294,7 @@ static void many(bool own)
 	roami_alloc_close(alloc);
 }
 
-/* Giving back 200,000 blocks in random order is no work for minutes, as it is for a list. */
+/* Giving back 200,000 blocks in random order does not take minutes, as it would with a list. */
 BOTH(test_many, many)
 
 static void bad_sizes(bool own)
@@ -319,7 +322,7 @@ static void bad_sizes(bool own)
 /* Zero and absurd sizes are refused, and change nothing. */
 BOTH(test_bad_sizes, bad_sizes)
 
-/* Every grain of the slice that is not a block's start is refused; then double frees are. */
+/* Every grain that is not the start of a block is refused; then so are double frees. */
 static void bad_gives(bool own)
 {
 	struct roami_alloc *alloc = open_slice(MIB, own);
@@ -431,7 +434,7 @@ static void threads(bool own)
 	free(crew);
 }
 
-/* Threads that take, and give what others took, never own the same grain. */
+/* Threads that take blocks, and give back what others took, never own the same grain. */
 BOTH(test_threads, threads)
 
 /* ---- processes */
@@ -509,7 +512,7 @@ static void no_memory(bool own)
 	roami_alloc_close(alloc);
 }
 
-/* Without private memory a take fails, and a give does not. */
+/* Without private memory a take fails, but a give does not. */
 BOTH(test_no_memory, no_memory)
 
 static void reopen(bool own)
@@ -531,7 +534,7 @@ BOTH(test_reopen, reopen)
 
 /* ---- jemalloc */
 
-/* What a fresh process with this MALLOC_CONF would use; NULL: it failed. */
+/* The allocator that a fresh process with this MALLOC_CONF would use; NULL: it failed. */
 static const char *name_under(const char *conf)
 {
 	int status = -1;
@@ -547,7 +550,9 @@ static const char *name_under(const char *conf)
 	return WEXITSTATUS(status) == 1 ? "jemalloc" : WEXITSTATUS(status) == 0 ? "own" : "failed";
 }
 
-/* The exit status is the name; blocks are used too, as a wrong name shows by a crash. */
+/*
+ * The exit status stands for the name; blocks are used, too, as a wrong name would show by a crash.
+ */
 static int print_name(void)
 {
 	static uint64_t kept[ROAM_PAGE_SIZE];
@@ -573,7 +578,7 @@ static int print_name(void)
 }
 
 #ifdef ROAMI_HAVE_JEMALLOC
-/* A purge of all arenas by the program must not change our page ranges behind our back. */
+/* If the program purges all arenas, that must not change our page ranges. */
 static void *purge_main(void *arg)
 {
 	_Atomic bool *stop = arg;

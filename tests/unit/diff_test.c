@@ -1,6 +1,6 @@
 /*
- * Diffs: every implementation this CPU has against byte loops, on random pages; hostile input;
- * other writers of the same words and lines at the same time.
+ * Diffs: every implementation that this CPU can run, compared with byte loops, on random pages;
+ * hostile input; other writers of the same words and lines at the same time.
  */
 #include "../../src/page/diff.h"
 
@@ -18,7 +18,7 @@
 #endif
 #endif
 #ifndef SLOW
-#define SLOW 1 /* under ThreadSanitizer only the races are worth full length */
+#define SLOW 1 /* under ThreadSanitizer only the tests of races need full length */
 #endif
 
 enum {
@@ -29,13 +29,13 @@ enum {
 	GUARD = 64
 };
 
-/* The bytes behind a result of this length are not looked at. */
+/* Skips the bytes behind a result of this length. */
 struct encoded {
 	size_t len;
 	uint8_t bytes[ROAMI_DIFF_BYTES_MAX + GUARD];
 };
 
-/* What the tests work on: the page, its twin as it was and as it is, a destination. */
+/* What the tests work on: the page, its twin before and after the test, a destination. */
 struct pages {
 	_Alignas(64) uint8_t cur[PAGE];
 	_Alignas(64) uint8_t old[PAGE];
@@ -46,7 +46,7 @@ struct pages {
 
 static const char *const names[] = {"scalar", "avx2", "avx512"};
 
-/* Runs a test with each implementation the CPU has, and says which it has not. */
+/* Runs a test with each implementation that the CPU can run, and names the others. */
 static void
 with_each(void (*test)(const struct roami_diff_ops *ops))
 {
@@ -89,7 +89,7 @@ change_range(uint8_t *page, size_t bytes, size_t first, size_t count, size_t ste
 		change(&page[i], seed);
 }
 
-/* Changes the page in one of the ways programs do, and the ways that sit on an edge. */
+/* Changes the page in one of the ways in which programs do, or in an edge case. */
 static void
 change_page(uint8_t *page, size_t bytes, unsigned pattern, uint64_t *seed)
 {
@@ -124,7 +124,7 @@ change_page(uint8_t *page, size_t bytes, unsigned pattern, uint64_t *seed)
 		change(&page[0], seed);
 		change(&page[bytes - 1], seed);
 		break;
-	case 7: /* each byte with a chance */
+	case 7: /* each byte with some probability */
 		for (size_t i = 0; i < bytes; i++) {
 			if (unit_below(seed, dice) == 0)
 				change(&page[i], seed);
@@ -144,7 +144,9 @@ change_page(uint8_t *page, size_t bytes, unsigned pattern, uint64_t *seed)
 	}
 }
 
-/* A page of `bytes`, changed in one of the patterns; dst has other contents, as the home may. */
+/*
+ * Makes a page of `bytes`, changed in one of the patterns; dst has other contents, as the home may.
+ */
 static size_t
 pages_random(struct pages *pages, unsigned round, uint64_t *seed)
 {
@@ -159,7 +161,7 @@ pages_random(struct pages *pages, unsigned round, uint64_t *seed)
 	return bytes;
 }
 
-/* The naive put: into want. */
+/* The naive put: stores into `want`. */
 static size_t
 naive_put(struct pages *pages, size_t bytes)
 {
@@ -199,7 +201,7 @@ naive_encode(struct encoded *out, const struct pages *pages, size_t bytes)
 		out->len = 0;
 }
 
-/* same, put and put_sticky do what byte loops do, and touch nothing else. */
+/* roami_diff's same, put and put_sticky do what byte loops do, and touch nothing else. */
 static void
 put_each(const struct roami_diff_ops *ops)
 {
@@ -271,7 +273,7 @@ encode_each(const struct roami_diff_ops *ops)
 	for (unsigned round = 0; round < PAGES; round++) {
 		size_t bytes = pages_random(pages, round, &seed);
 		bool sticky = round / 10 % 2 == 1;
-		size_t room = 8 + bytes / 64 * 72; /* of a shorter page, less is used */
+		size_t room = 8 + bytes / 64 * 72; /* for a shorter page less is used */
 
 		naive_encode(&want, pages, bytes);
 		memset(got.bytes, 0xa5, sizeof(got.bytes));
@@ -295,7 +297,7 @@ test_encode(void)
 
 /*
  * apply stores the changed bytes and no others, into the page and its twin, and reads no byte
- * behind the input (which ends where its heap block does, for AddressSanitizer to see).
+ * behind the input (which ends where its heap block ends, so that AddressSanitizer would see it).
  */
 static void
 apply_each(const struct roami_diff_ops *ops)
@@ -328,7 +330,7 @@ test_apply(void)
 	with_each(apply_each);
 }
 
-/* What makes an input well-formed, once more and naively. */
+/* What makes an input well-formed, written naively once more. */
 static bool
 naive_valid(const uint8_t *in, size_t len)
 {
@@ -427,7 +429,7 @@ test_malformed(void)
 	with_each(malformed_each);
 }
 
-/* Two threads and one page: `other` writes every odd byte and must find all of them afterwards. */
+/* Two threads and one page: `other` writes every odd byte, and must find all of them at the end. */
 struct race {
 	const struct roami_diff_ops *ops;
 	struct pages *pages;
@@ -451,7 +453,7 @@ race_neighbour(void *arg)
 	return NULL;
 }
 
-/* Sends the even bytes several times over: the more stores, the more chances to lose one. */
+/* Sends the even bytes several times: the more stores, the more chances to lose one. */
 static void
 race_store(const struct race *race, uint8_t *out)
 {
@@ -487,7 +489,10 @@ race_rounds(struct race *race)
 	return missing;
 }
 
-/* A writer of the neighbouring bytes loses nothing to put or apply, nor they to it. */
+/*
+ * put and apply lose no write of a thread that writes the neighbouring bytes, and it loses none of
+ * theirs.
+ */
 static void
 neighbours_each(const struct roami_diff_ops *ops)
 {
@@ -546,7 +551,7 @@ race_send(const struct race *race, uint8_t *out, bool put)
 
 /*
  * Each byte is read once: whatever the page did meanwhile, the twin holds what was sent, and one
- * more diff of the page at rest brings the home up to it (no write is lost).
+ * more diff of the page at rest makes the home equal to it (no write is lost).
  */
 static void
 moving_each(const struct roami_diff_ops *ops)
@@ -618,7 +623,7 @@ test_runs(void)
 	CU_ASSERT_EQUAL(roami_diff_runs(cur, twin), 1);
 }
 
-/* auto takes the best there is; a name that no engine has gives none. */
+/* auto takes the best one there is; an unknown name gives none. */
 static void
 test_choose(void)
 {

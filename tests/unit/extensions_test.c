@@ -1,7 +1,7 @@
 /*
  * Shows that a node takes any number of extensions, which register as its own rooms do: each has
- * state and message types of its own, alike on all nodes; they open in order and close in the
- * reverse, also where one of them fails to open.
+ * state and message types of its own, the same on all nodes; they open in order and close in
+ * reverse order, even if one of them fails to open.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ struct job {
 	struct roami_node *nodes[NODES];
 };
 
-static char story[16]; /* of one test: what was called */
+static char story[16]; /* in one test: what was called */
 static bool second_fails;
 
 static void tell(char what)
@@ -40,7 +40,7 @@ static void tell(char what)
 
 static const char first_name[] = "first", second_name[] = "second";
 
-/* Answers with what the extension's state counts: requests of this kind since the node opened. */
+/* Answers with what the extension's state counts: requests of this type since the node opened. */
 static void count(struct roami_node *node, const struct roam_request *request, const char *name)
 {
 	uint64_t *state = roami_extension(node, name)->state;

@@ -5,7 +5,7 @@
 
 #include "unit.h"
 
-/* Short names for what the histories below are made of. */
+/* Short names for the parts of the histories below. */
 #define MOVE(b, e, v, n)                                                                  \
 	{                                                                                 \
 		.begin = (b), .end = (e), .op = ROAM_PS_MOVE, .value = (v), .number = (n) \
@@ -124,7 +124,7 @@ static void test_known(void)
 	}
 }
 
-/* The halves of a mob may not be swapped. */
+/* The halves of a mob must not be swapped. */
 static void test_mob(void)
 {
 	struct history history = {
@@ -181,7 +181,7 @@ static const struct known unsure[] = {
 	 {MOVE(1, 2, 7, 1), LOST(3, 4, DELTA, 2, 0),
 	  FAILED(5, 6, ROAM_PS_MOVE, 0, 0, ROAM_ETIMEDOUT)}}};
 
-/* What is not known to have been done is an explanation, or none, but no excuse. */
+/* An operation that may have been done explains others, or not, but excuses nothing. */
 static void test_unsure(void)
 {
 	for (unsigned i = 0; i < sizeof(unsure) / sizeof(unsure[0]); i++) {
@@ -197,7 +197,7 @@ static void test_unsure(void)
 	}
 }
 
-/* Good histories of any length, and the same with one outcome changed. */
+/* Good histories of any length are explained; the same ones with one outcome changed are not. */
 static void test_long(void)
 {
 	uint64_t random = unit_seed();

@@ -6,7 +6,7 @@
 
 #include "unit.h"
 
-/* "a:2 b:0": names and slots. */
+/* Formats hosts as names and slots: "a:2 b:0". */
 static const char *shown(const struct hosts *hosts)
 {
 	static char text[4096];
@@ -122,7 +122,7 @@ static void test_bytes(void)
 	list_wrong(text, "too long");
 }
 
-/* "4 4": the nodes of each host that got some; NULL: there is no room. */
+/* "4 4": the number of nodes of each host that got some; NULL: there is no room. */
 static void share_is(const char *list, unsigned nodes, const char *wanted)
 {
 	struct hosts hosts = {0};

@@ -1,4 +1,4 @@
-/* An allocator that hands out the memory it has on lease, and gives back what is free. */
+/* An allocator that hands out memory it has on lease, and gives back parts that are free. */
 #include "heap/alloc.h"
 
 #include "alloc_shadow.h"
@@ -7,7 +7,7 @@
 #define PART (16 * PAGE)
 #define PARTS 64u
 
-/* Blocks lie in what is lent, are stale where it was used, and what is reclaimed holds none. */
+/* Blocks lie in leased memory, are stale where it was used, and reclaimed memory holds none. */
 struct lender {
 	struct roami_alloc *alloc;
 	struct shadow shadow;
@@ -24,7 +24,7 @@ static void lend_parts(struct lender *lender, uint32_t first, uint32_t count, bo
 		struct block part = {i * PART, PART};
 
 		lender->shadow.wrong += lender->lent[i];
-		if (foreign) /* another node had it in between */
+		if (foreign) /* another node has used it in between */
 			shadow_mark(&lender->shadow, part, BEFORE);
 		used |= shadow_grains(&lender->shadow, part, BEFORE) != 0;
 		lender->lent[i] = true;

@@ -1,6 +1,6 @@
 /*
- * The listener for agents: an agent that shows the key comes in, whatever stands before it, and
- * nothing else.
+ * The listener for agents: an agent that shows the key is let in, whatever connected before it, and
+ * nothing else is.
  */
 #include "launch/listener.h"
 
@@ -31,7 +31,7 @@ static void house_open(struct house *house)
 	CU_ASSERT_TRUE_FATAL(roami_listener_open(&house->listener, the_key, &house->port));
 }
 
-/* A program connects, and says hello as an agent with `key` does. */
+/* Connects to the listener, and says hello as an agent with `key` does. */
 static void knock(const struct house *house, struct roami_wire *wire, const uint8_t *key)
 {
 	struct sockaddr_in there = {.sin_family = AF_INET,
@@ -43,7 +43,7 @@ static void knock(const struct house *house, struct roami_wire *wire, const uint
 	CU_ASSERT_TRUE_FATAL(roami_wire_open(wire, fd, true, key));
 }
 
-/* One turn of at most `ms`: the agent that came in; the caller's. */
+/* Takes one turn of at most `ms`; returns the agent that was let in, which is the caller's. */
 static struct roami_wire *turn(struct house *house, int ms)
 {
 	struct pollfd polls[ROAMI_LISTENER_POLLS];
@@ -60,7 +60,7 @@ static bool house_late(const struct house *house)
 	return roami_os_now_ns() > house->end;
 }
 
-/* Until the listener's hello has come to `wire`. */
+/* Takes turns until the listener's hello has come to `wire`. */
 static void greet(struct house *house, struct roami_wire *wire)
 {
 	struct roami_frame frame;
@@ -72,7 +72,10 @@ static void greet(struct house *house, struct roami_wire *wire)
 	CU_ASSERT_TRUE_FATAL(wire->keyed);
 }
 
-/* The agent that is let in: the node that its frame names; AGENTS: none while there was time. */
+/*
+ * Takes turns until an agent is let in; returns the node that its frame names, AGENTS if none came
+ * in time.
+ */
 static uint32_t let_in(struct house *house)
 {
 	struct roami_wire *wire = NULL;
@@ -85,7 +88,7 @@ static uint32_t let_in(struct house *house)
 	return house->frame.node;
 }
 
-/* All agents of the largest job stand at the listener at a time, and then all speak. */
+/* All agents of the largest job connect at once, and only then speak. */
 static void test_together(void)
 {
 	static struct roami_wire agents[AGENTS];
@@ -133,7 +136,7 @@ static void test_silent(void)
 	roami_listener_shut(&house.listener);
 }
 
-/* Another key is hung up on. */
+/* The listener hangs up on a connection with another key. */
 static void test_other_key(void)
 {
 	struct roami_wire other;

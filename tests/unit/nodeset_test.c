@@ -54,7 +54,7 @@ test_random(void)
 	}
 }
 
-/* The first n nodes, for every n there is; next finds members from any node on, and the end. */
+/* first(n) has the first n nodes, for every n; next finds members from any node on, and the end. */
 static void
 test_first(void)
 {
@@ -90,7 +90,7 @@ test_remove_in_loop(void)
 	CU_ASSERT(roami_nodeset_empty(set));
 }
 
-/* The text names single nodes and runs, and the longest one fits. */
+/* The text names single nodes and runs, and the longest text fits. */
 static void
 test_text(void)
 {

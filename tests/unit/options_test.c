@@ -16,7 +16,7 @@
 
 static char said[8192];
 
-/* Reads options from an environment of up to three variables; what was said is in `said`. */
+/* Reads options from an environment of up to three variables; the messages go to `said`. */
 static enum roam_err read_env(struct roami_options *options, const char *a, const char *b,
 			      const char *c)
 {
@@ -45,7 +45,7 @@ static unsigned lines_said(void)
 	return lines;
 }
 
-/* Every default of the table is a value that the table allows, and shows as it stands there. */
+/* Every default of the table is a value that the table allows, and is shown as the table has it. */
 static void test_defaults(void)
 {
 	struct roami_options options, again;
@@ -72,7 +72,7 @@ static void test_defaults(void)
 	CU_ASSERT_STRING_EQUAL(options.stats, "");
 }
 
-/* Values of every type arrive. */
+/* Values of every type are read. */
 static void test_values(void)
 {
 	struct roami_options options;
@@ -108,7 +108,7 @@ static void test_values(void)
 	CU_ASSERT_EQUAL(options.pin, true);
 }
 
-/* Like getenv, the first of two; and an empty value is none. */
+/* As with getenv, the first of two counts; and an empty value counts as none. */
 static void test_twice(void)
 {
 	struct roami_options options;
@@ -223,8 +223,8 @@ static void test_unknown(void)
 }
 
 /*
- * What a transport declares is an option like all others: it is in the list, refused with what is
- * allowed, suggested, and comes to its transport; to one that is not in the list come the defaults.
+ * What a transport declares is an option like all others: it is listed, refused with the allowed
+ * values, suggested, and given to its transport; a transport that is not listed gets the defaults.
  */
 #define LONG "a text that is longer than forty-seven characters can be"
 
@@ -286,8 +286,8 @@ static void test_transports(void)
 }
 
 /*
- * Any number of unknown variables is a few lines; err_fd -1 says nothing; nobody is suggested an
- * internal one.
+ * Any number of unknown variables makes a few lines; err_fd -1 prints nothing; an internal variable
+ * is never suggested.
  */
 static void test_many(void)
 {
@@ -314,7 +314,7 @@ static void test_many(void)
 	CU_ASSERT(!roami_option_near("ROAM_BOOT", &near) || !near.internal);
 }
 
-/* Random bytes as values crash nothing, and what is accepted reads back the same. */
+/* Random bytes as values crash nothing, and an accepted value is read back the same. */
 static void test_random(void)
 {
 	static const char alphabet[] = "0123456789abxKMGT.-/|onfe \377";

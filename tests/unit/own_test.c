@@ -1,5 +1,5 @@
 /*
- * A process that claims a node's number is seen by others, and no other user's file is opened for a
+ * When a process claims a node's number, others see it, and no other user's file is opened for a
  * node's.
  */
 #include "launch/own.h"
@@ -37,7 +37,7 @@ static struct roami_own opened(void)
 	return own;
 }
 
-/* A process that does it and then waits to be killed; it has been done. */
+/* Starts a process that calls the function and then waits to be killed; returns after the call. */
 static pid_t another(void (*does)(const struct roami_own *own))
 {
 	int ready[2];
@@ -106,7 +106,7 @@ static void test_claimed(void)
 	roami_own_close(&own);
 }
 
-/* A process that only looks whether it is claimed is waited for. */
+/* A process that only checks whether a number is claimed is waited for. */
 static void test_looked_at(void)
 {
 	struct roami_own own = opened();

@@ -1,6 +1,6 @@
 /*
- * The cursor: what it writes is a tuple of the template, and is read back; room of every size that
- * is too small is refused and not overrun; so are tuples that end too early, and counts that lie.
+ * The cursor: what it writes is a tuple of the template, and is read back; too little room, of
+ * every size, is refused and not overrun; so are tuples that end too early, and wrong counts.
  */
 #include <string.h>
 
@@ -29,7 +29,7 @@ static enum roam_err write_tuple(uint8_t *tuple, size_t limit, size_t *bytes_p)
 	return roam_ps_cursor_end(&cursor, bytes_p);
 }
 
-/* Whether all of it was there. */
+/* Reads the tuple; returns whether all of it was there. */
 static enum roam_err read_tuple(uint8_t *tuple, size_t bytes, size_t *bytes_p)
 {
 	struct roam_ps_cursor cursor;
@@ -86,7 +86,7 @@ static void test_too_short(void)
 	}
 }
 
-/* A count of which not even the bytes can be computed in 32 bits. */
+/* A count so large that the number of bytes does not fit into 32 bits. */
 static void test_lies(void)
 {
 	const uint32_t lie = UINT32_MAX;

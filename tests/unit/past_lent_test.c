@@ -1,6 +1,7 @@
 /*
- * What other nodes say of the records of an element in pages: a node that names a place it was not
- * told, or has given back, ends the job with a line that names it; nothing of the element changes.
+ * What other nodes say of the records of an element in pages: a node that names a place that it was
+ * not told of, or has given back, ends the job with a line that names the node; nothing of the
+ * element changes.
  */
 #include "pastset/job/server.h"
 
@@ -30,7 +31,7 @@ __attribute__((noreturn)) static void env_fail(struct roami_node *at, const char
 
 static const struct roami_env env = {.now = env_now, .fail = env_fail};
 
-/* Whether a message of node 3's is refused. */
+/* Whether a message from node 3 is refused. */
 static bool refused(unsigned type, const void *data, size_t bytes)
 {
 	struct roam_request request = {.type = (uint16_t)type,

@@ -1,6 +1,6 @@
 /*
- * Templates: what is one, its canonical text and size, which bytes are a tuple of it, and what
- * X-functions make of two tuples.
+ * Templates: which texts are one, their canonical text and size, which bytes are a tuple of one,
+ * and what X-functions make of two tuples.
  */
 #include "pastset/xfunc.h"
 
@@ -91,7 +91,7 @@ static void test_bad(void)
 	CU_ASSERT_EQUAL(roami_template_parse(&template, text, why, sizeof(why)), ROAM_OK);
 }
 
-/* Writes a random tuple of the fields; how long it is. */
+/* Writes a random tuple of the fields; returns its length. */
 static size_t tuple_random(const struct roami_field *fields, unsigned count, uint8_t *out,
 			   uint64_t *random)
 {
@@ -153,7 +153,7 @@ static void test_lies(void)
 	CU_ASSERT_FALSE(roami_template_fits(&template, tuple, 0));
 }
 
-/* Every X-function on every type, beside what C does. */
+/* Compares every X-function on every type with what C does. */
 static const struct roami_function *function_of(const char *name)
 {
 	const struct roami_function *at = roami_functions;
@@ -232,7 +232,7 @@ static bool alike(const struct roami_template *template, uint64_t fields, const 
 	return roami_template_match(template, fields, one, strlen(one), other, strlen(other));
 }
 
-/* Fields of any size are compared each by itself; what is cut short is like nothing. */
+/* Fields of any size are compared one by one; a truncated tuple matches nothing. */
 static void test_match(void)
 {
 	struct roami_template template;

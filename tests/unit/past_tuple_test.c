@@ -1,7 +1,7 @@
 /*
  * The memory for tuples against a naive model, and the tuples of an element: a million of them,
- * found by number, tagged and truncated at random; all memory comes back, and no sooner than its
- * last user has let go.
+ * found by number, tagged and truncated at random; all memory comes back, but not before its last
+ * user has let go.
  */
 #include "pastset/element.h"
 
@@ -28,13 +28,13 @@ static void buddy_free(struct roami_past_buddy *buddy)
 	free(buddy);
 }
 
-/* The locks are free: no node is asked to wait. */
+/* The locks are free, so no node is asked to wait. */
 static uint32_t take(struct roami_past_buddy *buddy, unsigned order)
 {
 	return roami_past_buddy_take(NULL, buddy, order);
 }
 
-/* How many units can be had, one by one. */
+/* How many units can be taken, one by one. */
 static unsigned units_left(struct roami_past_buddy *buddy)
 {
 	static uint32_t units[UNITS];
@@ -132,7 +132,7 @@ static void test_million(void)
 	buddy_free(buddy);
 }
 
-/* What a slow, plain account of one element says. */
+/* What a slow, plain account of one element would have. */
 struct plain {
 	uint64_t last, oldest, first;
 	uint8_t tagged[100000];
@@ -199,7 +199,9 @@ static void test_random(void)
 	if (held != 0)
 		roami_record_rele(NULL, buddy, held);
 	roami_tuples_truncate(NULL, buddy, &tuples, UINT64_MAX);
-	/* What an empty element keeps: a chunk of at most 16 units, the index, a unit of slots. */
+	/*
+	 * The memory of an empty element: a chunk of at most 16 units, the index, a unit of slots.
+	 */
 	CU_ASSERT(units_left(buddy) + 18 >= all);
 	free(plain);
 	buddy_free(buddy);
@@ -221,7 +223,7 @@ static void element_move(struct roami_element *element, uint8_t value)
 	element_do(element, &op);
 }
 
-/* What was observed keeps its bytes until its observer lets go, though it is truncated. */
+/* An observed tuple keeps its bytes until its observer lets go, even if it is truncated. */
 static void test_held(void)
 {
 	struct roami_past_buddy *buddy = buddy_new(1 * MIB);

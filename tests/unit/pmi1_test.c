@@ -1,4 +1,4 @@
-/* The client of PMI-1 against a launcher that says what it should, and what it should not. */
+/* The client of PMI-1, with a launcher that says what it should, or what it should not. */
 #include "launch/pmi1.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@
 static struct roami_blob blobs[2];
 static char asked[16384];
 
-/* A job of two nodes; the launcher has said all that it will say. */
+/* A job of two nodes whose launcher has said all that it will say. */
 static bool talk(struct roami_bound *bound, const char *said, size_t bytes, const char *mine,
 		 size_t mine_bytes)
 {
@@ -66,7 +66,7 @@ static void test_good(void)
 	CU_ASSERT_EQUAL(memcmp(blobs[1].data, "x\377", 2), 0);
 }
 
-/* Fields in another order, one that is not known, nothing to show. */
+/* Answers with fields in another order, an unknown field, and nothing to exchange. */
 static void test_order(void)
 {
 	struct roami_bound bound;
@@ -80,7 +80,7 @@ static void test_order(void)
 	CU_ASSERT_EQUAL(blobs[0].bytes, 0);
 }
 
-/* What is longer than a value takes several. */
+/* Data longer than a value takes several values. */
 static void test_parts(void)
 {
 	struct roami_bound bound;

@@ -60,7 +60,7 @@ static void test_whole(void)
 	CU_ASSERT(take(pool, 2, true, 2, &other));
 	CU_ASSERT_EQUAL(other, 254);
 	CU_ASSERT(take(pool, 2, true, 2, &other));
-	CU_ASSERT(roami_heap_parts_free(pool, 252, 2, 0)); /* not its neighbour, too */
+	CU_ASSERT(roami_heap_parts_free(pool, 252, 2, 0)); /* and its neighbour is not */
 	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 254).state, ROAMI_HEAP_PARTS_BLOCK);
 	free(pool);
 }
@@ -71,7 +71,7 @@ static bool lives(void *arg, uint32_t part, unsigned node)
 	return part == *(uint32_t *)arg;
 }
 
-/* A free is acquired before its parts are taken again, but by the node that freed them. */
+/* Only the node that freed parts may take them before it has acquired the free. */
 static void test_clocks(void)
 {
 	struct roami_heap_parts *pool = pool_new(16 * MIB);
@@ -99,7 +99,7 @@ static void test_clocks(void)
 	free(pool);
 }
 
-/* No address depends on how many protocols have a stretch of the heap. */
+/* No address depends on how many protocols have regions in the heap. */
 static void test_stretches(void)
 {
 	struct roami_layout few, many;

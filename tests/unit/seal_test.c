@@ -1,6 +1,6 @@
 /*
- * Sealed datagrams: a peer with the key opens what was closed for it, once; every other, and every
- * changed bit, is refused.
+ * Sealed datagrams: a peer with the key opens what was closed for it, once; for every other peer,
+ * and with any bit changed, it is refused.
  */
 #include "link/seal.h"
 
@@ -13,7 +13,7 @@
 #define MODES  4u
 #define PLAIN  MODES /* the mode without a key */
 
-/* Nodes 0 and 1 and the link between them, seen from both. */
+/* Nodes 0 and 1 and the link between them, as each of them has it. */
 struct pair {
 	struct roami_sealer sealers[2];
 	struct roami_seal seals[2];
@@ -49,7 +49,7 @@ static struct pair *pair_of_mode(unsigned mode)
 	return mode == PLAIN ? pair_open(NULL, NULL) : pair_open(&params, &params);
 }
 
-/* A datagram in memory of exactly its size, so that an address checker sees a read beyond. */
+/* A datagram in memory of exactly its size, so that an address checker sees a read beyond it. */
 static struct roami_packet *packet_make(size_t bytes, uint64_t seq)
 {
 	struct roami_packet *packet = calloc(1, bytes);
@@ -61,7 +61,7 @@ static struct roami_packet *packet_make(size_t bytes, uint64_t seq)
 	return packet;
 }
 
-/* A closed datagram of its own, from `seal`. */
+/* A datagram of its own, closed with `seal`. */
 static struct roami_packet *packet_closed(struct roami_seal *seal, size_t bytes, uint64_t seq)
 {
 	struct roami_packet *packet = packet_make(bytes, seq), *copy = packet_make(bytes, seq);
@@ -110,7 +110,7 @@ static void test_lengths(void)
 	}
 }
 
-/* Every bit, of a datagram that ends within a word, and of one that fills it. */
+/* Flips every bit of a datagram that ends within a word, and of one that fills it. */
 static void test_flipped_bits(void)
 {
 	static const size_t lengths[] = {HEADER + 32, HEADER + 45, HEADER};
@@ -134,7 +134,7 @@ static void test_flipped_bits(void)
 		}
 }
 
-/* Shorter, and zeroes more, which the digest alone would not see. */
+/* Shorter ones, and ones lengthened by zeroes, which the digest alone would not notice. */
 static void test_cut(void)
 {
 	for (unsigned mode = 0; mode <= PLAIN; mode++) {
@@ -166,7 +166,7 @@ static void refused_by(const struct roami_seal_params *first,
 	free(pair);
 }
 
-/* Another key, another boot, another way of closing; no key at all against one. */
+/* Another key, another boot, another way to close; and no key where there is one. */
 static void test_strangers(void)
 {
 	for (unsigned mode = 0; mode < MODES; mode++) {
@@ -185,7 +185,7 @@ static void test_strangers(void)
 	}
 }
 
-/* What was meant for one node, or comes from one, is nothing to another, nor to its sender. */
+/* A datagram for one node, or from one, is refused by every other, and by its sender. */
 static void test_direction(void)
 {
 	for (unsigned mode = 0; mode <= PLAIN; mode++) {
@@ -209,7 +209,7 @@ static void test_direction(void)
 
 #define SENT 3000u
 
-/* In a random order that keeps within the window, twice over: the first time taken, then not. */
+/* Datagrams in a random order within the window, twice: accepted the first time, then refused. */
 static void test_replay(void)
 {
 	struct roami_packet *packets[SENT];
@@ -249,7 +249,7 @@ static void test_replay(void)
 	}
 }
 
-/* What is later than the window is lost; a leap forgets nothing that could be replayed. */
+/* A datagram older than the window is refused; a leap forgets nothing that could be replayed. */
 static void test_window(void)
 {
 	struct pair *pair = pair_of_mode(0);
@@ -272,7 +272,7 @@ static void test_window(void)
 	free(pair);
 }
 
-/* A forged number does not move the window: what it claims to precede still arrives. */
+/* A forged number does not move the window: the datagrams that it claims to follow still arrive. */
 static void test_forged_number(void)
 {
 	struct pair *pair = pair_of_mode(0);
@@ -291,7 +291,7 @@ static void test_forged_number(void)
 	free(pair);
 }
 
-/* The same bytes look different each time; encrypted ones do not show. */
+/* The same bytes look different each time; encrypted ones cannot be seen. */
 static void test_never_the_same(void)
 {
 	for (unsigned mode = 0; mode < MODES; mode++) {

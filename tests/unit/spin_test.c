@@ -1,6 +1,6 @@
 /*
  * Spins for a holder that has lost its processor, or is stopped: they leave the processor to
- * others, and see the end soon.
+ * others, and soon see the end.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,9 +14,9 @@
 #define HELD_NS 400000000u
 #define RAN_MAX_NS 60000000u
 #define LATE_MAX_NS 20000000u /* a spin sleeps for 2 ms at most */
-#define TRIES 8                /* on a busy machine the first ones may be late, never all */
+#define TRIES 8                /* on a busy machine the first spins may be late, but not all */
 
-/* What one process does that spins until another one lets go: its processor time, in ns. */
+/* The processor time, in ns, of a process that spins until another one lets go. */
 static uint64_t spin_ran(bool fits, uint64_t *late_p)
 {
 	struct roami_spin *spin = mmap(NULL, sizeof(*spin), PROT_READ | PROT_WRITE,

@@ -1,6 +1,6 @@
 /*
- * Transports are chosen by what they declare: of the transports that reach a peer the cheapest,
- * wherever the peer is; a transport that contradicts itself is refused, and the build's do not.
+ * Transports are chosen by what they declare: the cheapest of those that reach a peer, wherever the
+ * peer is; a transport that contradicts itself is refused, and none in the build does.
  */
 #include "base/transports.h"
 
@@ -74,7 +74,10 @@ static struct roam_transport fake(const char *name, unsigned caps, unsigned cost
 				       .pending = fake_pending};
 }
 
-/* Each place has its best; a dear one where no cheaper one reaches; none where none does. */
+/*
+ * Each place gets the best transport; an expensive one where no cheaper one reaches; none where
+ * none does.
+ */
 static void test_cheapest(void)
 {
 	struct roam_transport rings = fake("rings", ROAM_CAP_MAPPED, 100);
@@ -93,7 +96,7 @@ static void test_cheapest(void)
 	CU_ASSERT_PTR_NULL(roami_transport_for(among + 2, ROAMI_WHERE_HERE));
 }
 
-/* A name allows that one alone; auto those that work and need not be named. */
+/* A name allows only that transport; auto allows those that work and need not be named. */
 static void test_allowed(void)
 {
 	const struct roam_transport *allowed[ROAMI_TRANSPORTS_MAX + 1];
@@ -109,7 +112,7 @@ static void test_allowed(void)
 		CU_ASSERT_EQUAL(allowed[i]->caps & ROAM_CAP_NAMED, 0);
 }
 
-/* The build's transports are sound, and their cards have room beside each other. */
+/* The build's transports are sound, and a node's card has room for all of theirs. */
 static void test_sound(void)
 {
 	unsigned end = 0;

@@ -22,7 +22,7 @@ clock_random(uint64_t *seed)
 	return clock;
 }
 
-/* A clock near the other: a few entries higher or lower. */
+/* A clock near another one: a few entries are higher or lower. */
 static struct roami_vclock
 clock_near(const struct roami_vclock *other, unsigned n, uint64_t *seed)
 {
@@ -35,7 +35,10 @@ clock_near(const struct roami_vclock *other, unsigned n, uint64_t *seed)
 	return clock;
 }
 
-/* Of the first n entries, how many of a are smaller and how many are greater than b's. */
+/*
+ * Counts, among the first n entries, those of a that are smaller and those that are greater than
+ * b's.
+ */
 static void
 count_orders(const struct roami_vclock *a, const struct roami_vclock *b, unsigned n,
              unsigned *less_p, unsigned *greater_p)
@@ -99,7 +102,7 @@ test_merge_min(void)
 	}
 }
 
-/* Entries of the first n that are wanted on the wire; a base of NULL is nothing but 0. */
+/* The number of the first n entries that must be encoded; a NULL base is all 0. */
 static uint64_t
 wire_mask(const struct roami_vclock *clock, const struct roami_vclock *base, unsigned n,
           bool beyond)
@@ -122,8 +125,8 @@ wire_bytes(uint64_t mask)
 }
 
 /*
- * Only what a base has not is encoded; decoded onto the base it is the clock, or, of what is beyond
- * the base, all that both know; entries beyond n stay.
+ * Only entries that the base lacks are encoded.  Decoded onto the base they give the clock, or, by
+ * encode_beyond, the merge of both; entries beyond n stay.
  */
 static void
 test_wire(void)
@@ -155,7 +158,7 @@ test_wire(void)
 	}
 }
 
-/* Bytes that are too few, or name a node that is none, change nothing. */
+/* Too few bytes, or a node that does not exist, change nothing. */
 static void
 test_wire_malformed(void)
 {

@@ -72,11 +72,11 @@ from processes import ENDS
 NODES_MAX = 64
 CACHE_MAX = 2**32 - 1
 AFTER_MAX = 10**6
-# The defaults for one program; for a paper see paper.py.
+# The defaults for one program; paper.py has those of a paper.
 DEFAULTS = {'nodes': [2, 4], 'repeat': 3, 'timeout': 120.0, 'time': 'total'}
-# What may be compared: one program, the programs of a paper, tuples with pages.
+# What may be compared: one program, the programs of a paper, or tuples with pages.
 PROGRAM, PAPER, TUPLES = 'a program', '--paper', 'tuples'
-# Options that not all kinds have.
+# Options that only some kinds of comparison have.
 OF_SOME = {
     **dict.fromkeys(('run', 'input', 'verify', 'verified', 'no_verify', 'time',
                     'after_barriers'), [PROGRAM]),
@@ -142,15 +142,15 @@ def file_name(text):
 
 
 def split(parser, argv):
-    """The options, and the program with its arguments, which are not parsed; those of
-    `tuples` are."""
+    """The options, and the program with its arguments, which are not parsed; those of `tuples`
+    are."""
     longs = [name[2:] + ('' if action.nargs == 0 else '=') for action in parser._actions
              for name in action.option_strings if name.startswith('--')]
     try:
         options, program = getopt.getopt(argv, 'h', longs)
     except getopt.GetoptError as error:
         parser.error(str(error))
-    # In one word: a value may begin with a minus.
+    # As one word, because a value may begin with a minus.
     ours = [f'{name}={value}' if name[2:] + '=' in longs else name for name, value in options]
     if program[:1] == [TUPLES] and program[1:]:
         more, rest = split(parser, program[1:])
@@ -218,7 +218,7 @@ def known(roam, what):
 
 
 def floors(roam):
-    """The protocols that nothing is measured for but to be compared with: the hardware."""
+    """The protocols that are only compared with, not measured for themselves: the hardware."""
     shown = subprocess.run([roam, 'info', 'protocols', '--json'], check=True,
                            stdout=subprocess.PIPE).stdout
     return [each['name'] for each in json.loads(shown)['protocols']
@@ -256,7 +256,7 @@ def check_program(args):
 
 
 def check_files(args):
-    """Checks now that the files written at the end can be written."""
+    """Checks, before the runs, that the files written at the end can be written."""
     for path in (args.json, args.csv, args.svg, args.html):
         if path not in (None, '-'):
             folder = os.path.dirname(path) or '.'
@@ -274,7 +274,7 @@ def check_files(args):
 # ------------------------------------------------------------------------------------------- runs
 
 def run_all(args, job):
-    """The rows, and those of threads."""
+    """The rows of roam, and those of threads."""
     rows = [runs.Row(job, protocol, args.engine, nodes) for nodes in args.nodes
             for protocol in args.protocols]
     twins = [runs.Row(job, runs.THREADS, None, nodes) for nodes in args.nodes] if job.twin else []
@@ -285,7 +285,7 @@ def run_all(args, job):
 
 
 def compare_program(args):
-    """All that was measured; the table is printed."""
+    """Returns all measurements; the table is printed."""
     for name, value in DEFAULTS.items():
         if getattr(args, name) is None:
             setattr(args, name, value)

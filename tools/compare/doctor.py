@@ -157,7 +157,8 @@ class Doctor:
                 for seed in range(1, self.args.seeds + 1)]
 
     def examine_on(self, nodes, first):
-        """All runs on this number of nodes; the first of them may have been made."""
+        """Makes all runs on this number of nodes; `first`, if not None, is the first of them, made
+        already."""
         answers = self.answers[nodes] = finds.Answers()
         for how in [{}, *self.seeds()]:
             run = first or self.run('SC', nodes, **how)
@@ -174,12 +175,13 @@ class Doctor:
         self.look(nodes)
 
     def look(self, nodes):
-        """The runs with checks, which may show why other runs failed; not if each would hang, too."""
+        """Makes the runs with checks, which may show why other runs failed; none if each would
+        hang, too."""
         if any(run.outcome.hung for run in self.fails.values()) or 'RC' not in self.models:
             return
         run = self.start('RC', nodes, f'ROAM_CHECK={CHECKS}', {
             'ROAM_CHECK': CHECKS,
-            'ROAM_HOT': '0'})  # each interval's first write to a page faults, and is noted
+            'ROAM_HOT': '0'})  # the first write to a page in each interval faults, and is noted
         finds.races(self.findings, run, self.args.program)
         finds.pointers(self.findings, run, self.args.program)
         finds.sharing(self.findings, run, self.args.program)
@@ -190,13 +192,15 @@ class Doctor:
         self.judge_checked(run)
 
     def judge_checked(self, run):
-        """A run with a check has failed, of which the check has said nothing, and no other run has."""
+        """Judges a run with a check that failed, if the check has said nothing and no other run has
+        failed."""
         if run.failed() and not self.fails and \
                 not any(run.label in finding.seen for finding in self.findings.ordered()):
             self.judge_failed(run, 'not without the check, which only moves things and takes time')
 
     def weigh_statics(self, names, nodes):
-        """Whether it matters that each node has its own of these statics: threads of one node share them."""
+        """Finds out whether the program needs its nodes to have these statics apart: threads of one
+        node share them."""
         if not names or self.program.style != doctor_runs.CREATES or not self.answers[nodes].tells():
             return
         self.progress.count += 1
@@ -206,7 +210,8 @@ class Doctor:
             self.findings.shared_alike(name, alike)
 
     def compare(self, run, nodes):
-        """Notes another answer than under SC, which more runs under SC must confirm."""
+        """Notes an answer other than under SC, once more runs under SC have confirmed that it is
+        another one."""
         answers = self.answers[nodes]
         if run is None or run.failed() or not answers.texts or run.model in self.others:
             return
@@ -220,7 +225,7 @@ class Doctor:
         if other is None:
             return
         self.others[run.model] = (run, *other)
-        # A program that is wrong under RC may have been lucky there.
+        # A program that is wrong under RC, too, may have been lucky there.
         for seed in range(CONFIRMS if run.model == 'ScC' else 0):
             self.progress.count += 1
             self.compare(self.run('RC', nodes, 'once more', ROAM_CHAOS=str(SEED_CONFIRMS + seed)),

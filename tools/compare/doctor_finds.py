@@ -21,7 +21,7 @@ POINTERS = re.compile(r'^roam: pointers: node (\d+) stored \S+ at (0x[0-9a-f]+)(
                       re.MULTILINE)
 HEAP = re.compile(r'^roam: heap: block (0x[0-9a-f]+) \((?:(.*?), )?(\d+) bytes(?:, allocated at (.*?))?\) '
                   r'(was (?:written|freed) .*)$', re.MULTILINE)
-BLOCK_OF = 'block of '  # a block without a name, by the code that has allocated it
+BLOCK_OF = 'block of '  # a block without a name is named by the code that allocated it
 HEAP_ADVICE = {
     'before': 'an index is below 0, or a loop runs down too far',
     'behind': 'allocate more, or stop the loop earlier: the last byte is at its size less 1',
@@ -35,7 +35,7 @@ TOKEN = re.compile(r'[\w.+-]+|\S')
 
 
 class Finding:
-    """A verdict; `grave`: a mistake of the program, else something to know."""
+    """A verdict; `grave`: a mistake of the program, otherwise something to know."""
 
     def __init__(self, kind, text, advice, grave=True):
         self.kind, self.text, self.advice, self.grave = kind, text, advice, grave
@@ -52,14 +52,14 @@ class Findings:
         self.all = {}
 
     def add(self, run, kind, key, text, advice, grave=True):
-        """Once, however many runs show it."""
+        """Adds a finding once, however many runs show it."""
         finding = self.all.setdefault((kind, key), Finding(kind, text, advice, grave))
         if run is not None and run.label not in finding.seen:
             finding.seen.append(run.label)
 
     def shared_alike(self, name, alike):
-        """What the program prints is, or is not, the same if all nodes have one copy of this static: if it is
-        on every number of nodes, each node is to have its own."""
+        """Notes whether the program prints the same when all nodes have one copy of this static.
+        If it does on every number of nodes, each node is meant to have its own."""
         finding = self.all[('statics', name)]
         finding.alike = finding.alike and alike
         finding.grave = not finding.alike
@@ -76,7 +76,7 @@ class Findings:
 # -------------------------------------------------------------------------------------- answers
 
 class Answers:
-    """The outputs of right runs on one number of nodes: what they have in common is the answer."""
+    """The outputs of right runs on one number of nodes; what they have in common is the answer."""
 
     def __init__(self):
         self.texts = []
@@ -93,7 +93,8 @@ class Answers:
         return lines if self.ordered else sorted(lines)
 
     def shape(self):
-        """Words per line, None where runs differ; None: runs differ in their number of lines."""
+        """The words of each line, None for words that differ; None if runs differ in their number
+        of lines."""
         self.ordered = len({tuple(text.splitlines()) for text in self.texts}) == 1 or \
             len({tuple(sorted(text.splitlines())) for text in self.texts}) > 1
         each = [[TOKEN.findall(line) for line in self.lines(text)] for text in self.texts]
@@ -107,7 +108,7 @@ class Answers:
         return shape
 
     def varies(self):
-        """The first line that is not alike in all, '' if the answer is one."""
+        """The first line that is not alike in all outputs; '' if they have one answer."""
         shape = self.shape()
         if shape is None:
             return 'another number of lines'
@@ -120,7 +121,7 @@ class Answers:
         return self.verified() or any(known_words(words) for words in self.shape() or [])
 
     def other(self, text):
-        """(line, expected line) where an output is another answer; None: it is this one."""
+        """(line, expected line) where an output has another answer; None if it has this one."""
         if self.verified():
             return None if VERIFIED.search(text) else (text.strip()[-200:], 'verified ok')
         shape = self.shape()
@@ -128,7 +129,8 @@ class Answers:
             return None
         expected, left = self.lines(self.texts[0]), self.lines(text)
         missing = []
-        # Nodes print in any order, so each line may be anywhere; the one with most known words first.
+        # Nodes print in any order, so each line may be anywhere; the line with most known words
+        # goes first.
         for i in sorted(range(len(shape)), key=lambda i: -known_words(shape[i])):
             found = next((line for line in left if line_fits(shape[i], line)), None)
             if found is None:
@@ -144,7 +146,7 @@ def known_words(words):
 
 
 def line_fits(words, line):
-    """Whether a line has these words; None is any."""
+    """Whether a line has these words; None stands for any word."""
     if words is None:
         return True
     got = TOKEN.findall(line)
@@ -154,7 +156,7 @@ def line_fits(words, line):
 # --------------------------------------------------------------------------------------- places
 
 def source_line(program, file, address):
-    """path:line of an address; '': not known."""
+    """path:line of an address; '' if it is not known."""
     try:
         said = subprocess.run(['addr2line', '-e', program, address], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True, timeout=60, check=False).stdout
@@ -167,14 +169,14 @@ def source_line(program, file, address):
 
 
 def place(program, file, address, text):
-    """file:line of an address, else the function's name as roam gives it."""
+    """file:line of an address, or the function's name as roam gives it."""
     line = source_line(program, file, address)
     return os.path.basename(line) if line else f'{file}+{address}{text}'
 
 
 def waited_for(program, file, address):
-    """What the loop at this address compares, "done" or "queue->full", if its line or the one before
-    shows that; ''."""
+    """The condition of the loop at this address, "done" or "queue->full", if its source line or the
+    line before shows it; else ''."""
     path, _, number = source_line(program, file, address).rpartition(':')
     try:
         with open(path, encoding='utf-8', errors='replace') as source:
@@ -220,7 +222,7 @@ def block_name(program, name):
 
 
 def code_lines(program, text):
-    """A sentence of roam's with its places of code as lines."""
+    """A sentence of roam's, with its places of code given as lines."""
     return re.sub(r'\S+\+0x[0-9a-f]+(?: \([^)]*\))?', lambda found: code_place(program, found.group(0)), text)
 
 
@@ -260,7 +262,8 @@ SHARED = 'ROAM_SHARED before the declaration of {0}, or allocate it (roam_alloc,
 
 
 def statics(findings, run, _program):
-    """Returns the names of those that some of the nodes have written, not all."""
+    """Notes what the check says of statics; returns the names of those that some nodes have
+    written, not all."""
     some = []
     for match in STATICS.finditer(run.outcome.err):
         name, _, writers, nodes, users = match.groups()

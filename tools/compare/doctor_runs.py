@@ -1,4 +1,4 @@
-"""A program in the hands of the doctor: how it is started, what one run of it said."""
+"""A program in the hands of the doctor: how it is started, and what one run of it has said."""
 import json
 import os
 import re
@@ -22,7 +22,8 @@ SAME = ('ROAM_CHAOS', 'ROAM_CHECK', 'ROAM_CHECK_STATUS', 'ROAM_HOT', 'ROAM_PREFE
 
 
 def protocols(roam):
-    """One protocol of each model: with copies, and with races checked, where there is such a one."""
+    """One protocol of each model, if there is one: with copies, and for RC one that checks
+    races."""
     shown = subprocess.run([roam, 'info', 'protocols', '--json'], check=True,
                            stdout=subprocess.PIPE).stdout
     known = [each for each in json.loads(shown)['protocols']
@@ -37,12 +38,12 @@ def protocols(roam):
 
 
 def printable(text):
-    """What a program said, on one line, with nothing that a terminal would obey."""
+    """What a program said, on one line, without anything that a terminal would obey."""
     return ''.join(each if each.isprintable() else '?' for each in text)[:300]
 
 
 class Look(runs.Outcome):
-    """One process; if it hangs, roam is asked twice what its nodes do, and it is ended."""
+    """One process; if it hangs, asks roam several times what its nodes do, and ends it."""
 
     def __init__(self, roam, *how):
         self.roam = roam
@@ -63,11 +64,12 @@ class Look(runs.Outcome):
         return process.wait()
 
     def placed(self):
-        """The looks that show where a node computes; a busy machine may leave that out of some."""
+        """The looks that show where a node computes; on a busy machine a look may not show it."""
         return [look for look in self.looks if COMPUTES.search(look)]
 
     def loops(self):
-        """(node, file, address, text) of nodes that compute at one place; they spin."""
+        """(node, file, address, text) of nodes that compute at the same place in two looks: they
+        spin."""
         if len(self.placed()) < 2:
             return []
         first, second = ([match.groups() for match in COMPUTES.finditer(look)]
@@ -76,7 +78,7 @@ class Look(runs.Outcome):
                 if one[:2] == old[:2] and abs(int(one[2], 16) - int(old[2], 16)) < NEAR]
 
     def waits(self):
-        """What nodes wait for, or where they compute, for people."""
+        """What nodes wait for, or where they compute, as text for people."""
         text = self.looks[-1] if self.looks else ''
         return '; '.join(line[len('roam: '):] for line in text.splitlines()
                          if line.startswith('roam: '))[:300]
@@ -91,18 +93,19 @@ class Run:
         self.ran = (stats or {}).get('nodes')
 
     def has_nodes(self, style):
-        """Whether it is a job of several nodes; a launcher names processes of any program."""
+        """Whether the run is a job of several nodes; a launcher's lines name processes of any
+        program."""
         shown = r'^roam: .*\bwaited\b' if style == LAUNCHED else r'^roam: .*\bnode ([1-9]|0 \(pid \d+\) was )'
         return (self.ran or 0) > 1 or any('node 1' in look for look in self.outcome.looks) or \
             re.search(shown, self.outcome.err, re.MULTILINE) is not None
 
     def stuck(self):
-        """What all threads wait for; None: the job did not end itself for that."""
+        """What all threads wait for; None if the job did not end for that reason."""
         found = NO_THREAD.search(self.outcome.err)
         return found.group(1) if found else None
 
     def said(self):
-        """Its own last line on standard error, else anyone's."""
+        """The program's last line on standard error, or the last line of all."""
         own = [line for line in self.outcome.err.splitlines()
                if line.strip() and not line.startswith('roam: ')]
         return printable(own[-1] if own else self.outcome.last_line())
@@ -116,7 +119,7 @@ class Run:
         return f'it was killed by signal {-status}' if status < 0 else f'it ended with status {status}'
 
     def crashed(self):
-        """The line that says which node died how, or None."""
+        """The line that says which node died, and how, or None."""
         found = re.search(r'^roam: .*\bsignal\b.*$', self.outcome.err, re.MULTILINE)
         if found:
             return found.group(0)[len('roam: '):]
@@ -170,7 +173,8 @@ class Program:
         return Run(label, model, nodes, outcome, stats)
 
     def find_style(self, protocol, nodes, progress):
-        """How it gets its nodes; each way is tried once.  The run that showed it; a Failure: none."""
+        """Finds out how the program gets its nodes, trying each way once; returns the run that
+        showed it, or raises a Failure."""
         tried = []
         for style in [self.style] if self.style else [CREATES, LAUNCHED, FIXED]:
             progress.say(f'looks how it gets its nodes: {" ".join(self.command(style, nodes))}')

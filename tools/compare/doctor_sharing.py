@@ -1,4 +1,5 @@
-"""`roam doctor --sharing`: which nodes used which bytes of the pages that several use, per allocation."""
+"""`roam doctor --sharing`: which nodes used which bytes of pages that several use, per
+allocation."""
 import bisect
 import html
 import os
@@ -20,7 +21,8 @@ HEADINGS = ('allocation', 'bytes', 'pages', 'used by several', 'written by sever
 
 
 class Page:
-    """Of all nodes: {node: (read faults, write faults, fetches)}, {node: [(first, last)]}."""
+    """A page's use by all nodes: {node: (read faults, write faults, fetches)}, {node: [(first,
+    last)]}."""
 
     def __init__(self, number):
         self.number = number
@@ -50,7 +52,7 @@ class Page:
 
 
 class Block:
-    """An allocation, and its pages that were used."""
+    """An allocation, and those of its pages that were used."""
 
     def __init__(self, offset, size, name):
         self.offset, self.size, self.name = offset, size, name
@@ -58,7 +60,7 @@ class Block:
         self.spans = set(range(offset // PAGE, (offset + size - 1) // PAGE + 1))  # pages, used or not
 
     def join(self, others):
-        """Small allocations of one place in the program, as one."""
+        """Joins small allocations made at one place in the program."""
         for other in others:
             self.size += other.size
             self.spans |= other.spans
@@ -83,7 +85,7 @@ def spans(text):
 
 
 class Sharing:
-    """What the files of all nodes say."""
+    """Reads the files that all nodes wrote."""
 
     def __init__(self, program, paths):
         self.program = program
@@ -118,7 +120,7 @@ class Sharing:
             page.wrote.setdefault(int(words[1]), []).extend(spans(words[2]))
 
     def deal(self):
-        """Each page to the allocations that have a part of it."""
+        """Maps each page to the allocations that have a part of it."""
         starts = [block.offset for block in self.blocks]
         for page in self.pages.values():
             first = max(0, bisect.bisect_right(starts, page.number * PAGE) - 1)
@@ -129,7 +131,8 @@ class Sharing:
                 block.pages.append(page)
 
     def join_small(self):
-        """Many small allocations lie in one page, which would be shown for each of them."""
+        """Joins small allocations of one place: many lie in one page, which would be shown for each
+        of them."""
         places = {}
         for block in self.blocks:
             places.setdefault(block.name if block.size < PAGE else block, []).append(block)
@@ -204,7 +207,7 @@ def color(bits):
 
 
 def cells(page, y):
-    """A page as a row: each cell is 64 bytes, cut up where several nodes wrote bytes of their own."""
+    """A page as a row of 64-byte cells; a cell is cut up where several nodes wrote bytes in it."""
     nodes = page.nodes_of()
     parts = []
     for at in range(0, PAGE, LINE):
@@ -235,7 +238,7 @@ def block_picture(block, hottest):
 
 
 def page_html(sharing, shown):
-    """A whole page, without anything from elsewhere."""
+    """A whole page, which needs no file from elsewhere."""
     hot = sharing.hot()
     hottest = max((page.heat() for block in hot for page in block.shared()), default=1)
     key = ''.join(f'<span style="background:{COLORS[node % len(COLORS)]}">node {node}</span> '
@@ -260,7 +263,7 @@ span {{ padding: 1px 8px; color: #fff }}</style></head><body>
 # ------------------------------------------------------------------------------------------- run
 
 def measure(program, protocol, nodes, progress):
-    """One run under the check; a Failure if it is not right, or no job."""
+    """Runs the program once under the check; a Failure if it is not right, or is no job."""
     with tempfile.TemporaryDirectory(prefix='roam-sharing-') as place:
         if program.style is None:
             program.find_style(protocol, nodes, progress)

@@ -4,7 +4,7 @@ import os
 
 import runs
 
-PLACES = ('../../apps', '../apps')   # from here, in the build tree and as installed
+PLACES = ('../../apps', '../apps')   # relative to this file, in the build tree and as installed
 
 
 def job(args, kernel, arguments):
@@ -16,7 +16,8 @@ def job(args, kernel, arguments):
 
 
 def check(args, known, family):
-    """args.kernels: those wanted, with their family's name, if any, before their own; args.apps: where."""
+    """The programs of args.kernels, with their family's name, if any, before their own; args.apps:
+    where."""
     args.kernels = [name if name in known or not family else f'{family}-{name}'
                     for name in args.kernels or known]
     for name in args.kernels:

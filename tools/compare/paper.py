@@ -10,7 +10,7 @@ import runs
 PAPERS = {'jump': paper_jump, 'hlrc': paper_hlrc}
 SIZES = {'all': slice(None), 'largest': slice(-1, None), 'small': slice(1)}
 COLUMNS = ('messages', 'bytes', 'faults', 'home_moves')
-ALIKE = 1.05    # ratios between this and its inverse count as alike
+ALIKE = 1.05    # ratios between this number and its inverse count as alike
 FIRST_FILLS = '-f'
 MEANING = ('{repeat} runs of each: medians; percentages: the difference of most and least, if it is '
            '1 % of the median or more. Of all nodes: messages, MB sent, page faults, home moves. '
@@ -70,7 +70,8 @@ def order(ratio):
 
 
 class Pair:
-    """One protocol divided by another, for one kernel: bytes here, and times in the paper."""
+    """One protocol divided by another, for one kernel: bytes measured here, and times in the
+    paper."""
 
     def __init__(self, one, other, rows, paper_s):
         self.name = f'{one}/{other}'
@@ -101,7 +102,7 @@ class Pair:
 
 
 class PaperReport(report.Growing):
-    """The paper's table, and the one measured here."""
+    """The paper's table beside the one measured here."""
 
     def __init__(self, args, benchmarks):
         super().__init__(args, [row for benchmark in benchmarks for row in benchmark.rows])
@@ -187,7 +188,7 @@ class PaperReport(report.Growing):
 # ----------------------------------------------------------------------------------------- options
 
 def prepare(args, protocols):
-    """Fills in defaults.  `protocols`: those that the build has."""
+    """Fills in defaults; `protocols` are those that the build has."""
     source = PAPERS[args.paper]
     if args.nodes is None:
         args.nodes = list(source.NODES)

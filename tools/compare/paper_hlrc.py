@@ -1,7 +1,7 @@
 """What the paper on HLRC over VIA measured, and the same of its programs here: `--paper hlrc`.
 
-Rangarajan and Iftode, Software Distributed Shared Memory over Virtual Interface Architecture (2000).
-Its figures 2 and 3 are pictures: what stands here is what its text says of them.
+Rangarajan and Iftode, Software Distributed Shared Memory over Virtual Interface Architecture
+(2000).  Its figures 2 and 3 are pictures; the numbers here are from its text about them.
 """
 import copy
 
@@ -13,7 +13,7 @@ PAPER = {'authors': 'Rangarajan and Iftode', 'year': 2000, 'nodes': 8,
          'title': 'Software Distributed Shared Memory over Virtual Interface Architecture'}
 NODES = (2, 4)
 PROTOCOLS = ('hlrc',)
-FAMILY = None    # its programs' names begin with nothing
+FAMILY = None    # this family has no prefix
 DEFAULTS = {'repeat': 3, 'timeout': 120.0, 'sizes': 'largest'}
 
 # Table 1: problem size, sequential time in s, shared memory in MB; table 5: speedup on 8 nodes;
@@ -28,15 +28,17 @@ water-nsquared | Water-Nsquared, 32768 molecules, 5 steps | 22450 |  22 | 6.2 | 
 water-spatial  | Water-Spatial, 262144 molecules          | 14202 | 264 | 6.7 | multiple writer, fine grain
 '''
 # Of figure 2: section 5.4 says for which programs page time is "a significant percentage", 5.3 that
-# Radix spends "a large amount of time" in the barrier, 6 that handlers take at most 5 % anywhere.
+# Radix spends "a large amount of time" in the barrier, and 6 that handlers take at most 5 %
+# anywhere.
 FIGURE_2 = {'page': (('barnes', 'fft', 'radix'), 'significant'), 'barrier': (('radix',), 'large')}
 HANDLER = '<= 5'
-# Of figure 3: section 6 says that of four programs, which it does not name, so many percent are small.
+# Of figure 3: section 6 gives the percentage of small messages of four programs, which it does not
+# name.
 SMALL = '> 75'
 # Section 6: contiguous dirty segments of a modified page.
 SEGMENTS = {'barnes': 21, 'radix': 1}
 
-# Arguments: for tests; of a second or a few, where that suffices the paper's sizes: fft, lu, ocean, radix.
+# Arguments for the tests, and for runs of a few seconds; for fft, lu, ocean and radix the paper's sizes.
 SIZES = {
     'barnes': ('-n 256', '-n 2048'),
     'fft': ('-m 10', '-m 22'),
@@ -46,11 +48,11 @@ SIZES = {
     'water-nsquared': ('-n 64', '-n 1728'),
     'water-spatial': ('-n 64', '-n 13824'),
 }
-AFTER = 2   # full barriers, of all these programs, before the part that is measured
+AFTER = 2   # full barriers of all these programs before the part that is measured
 
 WAITS = ('page', 'lock', 'barrier', 'overhead')
 PARTS = ('compute', *WAITS, 'handler')
-ADDS_UP = 0.005   # of the whole: what the parts may differ from it
+ADDS_UP = 0.005   # the share of the whole by which the sum of the parts may differ
 CLASSES = {'<64': 'messages_under_64', '<128': 'messages_under_128', '<256': 'messages_under_256',
            '<512': 'messages_under_512', '<1K': 'messages_under_1k', '<2K': 'messages_under_2k',
            '<4K': 'messages_under_4k', '4K-': 'messages_from_4k'}
@@ -86,7 +88,7 @@ def programs():
 
 
 class Breakdown:
-    """The time of one run: its parts in ms, of all nodes."""
+    """The time of one run: its parts in ms, over all nodes."""
 
     def __init__(self, times):
         def total(name):
@@ -102,12 +104,12 @@ class Breakdown:
         return 100 * self.parts[part] / self.whole if self.whole else 0
 
     def off(self):
-        """What the parts are more than the whole, or less, as a part of it."""
+        """How much more, or less, the parts are than the whole, as a share of it."""
         return sum(self.parts.values()) / self.whole - 1 if self.whole else 0
 
 
 class HlrcRow(runs.Row):
-    """A program under one protocol on one number of nodes.  The check would count, too: a run with it
+    """A program under one protocol on one number of nodes.  The check costs time, so a run with it
     comes first, and counts nothing but the pages touched."""
 
     def __init__(self, args, kernel, size, protocol, nodes):
@@ -133,13 +135,13 @@ class HlrcRow(runs.Row):
         self.checked = {runs.OUTPUT}
 
     def breakdown(self):
-        """Of the run with the median whole; None after an error."""
+        """The times of the run with the median whole; None after an error."""
         each = sorted((Breakdown(stats['time_ms']) for stats in self.stats),
                       key=lambda breakdown: breakdown.whole)
         return each[(len(each) - 1) // 2] if each and not self.error else None
 
     def share(self, *names):
-        """Percent of the messages; None: there are none."""
+        """The percentage of each kind of messages; None if there are none."""
         counts, messages = [self.counter(name) for name in names], self.counter('messages_sent')
         return None if not messages or None in counts else 100 * sum(counts) / messages
 
@@ -149,7 +151,7 @@ class HlrcRow(runs.Row):
 
 
 class Part:
-    """For a picture: one part of a row's time."""
+    """For a picture: the time of one part of a row."""
 
     def __init__(self, row, part):
         self.row, self.part = row, part
@@ -165,7 +167,7 @@ def shown(value, form='.0f'):
 
 
 class HlrcReport(report.Growing):
-    """For each program what its time and its messages are, and what the paper says."""
+    """The paper's times and messages of each program beside the measured ones."""
 
     def __init__(self, args, blocks):
         super().__init__(args, [row for rows in blocks for row in rows])
@@ -213,7 +215,7 @@ class HlrcReport(report.Growing):
         return ['the paper', '', 'HLRC', str(PAPER['nodes'])]
 
     def said(self, name):
-        """What the tables say of a program."""
+        """What the paper's tables say of a program."""
         said = self.paper[name]
         segments = said['segments_per_page']
         return (f'{name}: in the paper {said["size"]}, {said["sequential_s"]:.0f} s sequential, '
@@ -278,7 +280,7 @@ class HlrcReport(report.Growing):
                 'rows': [self.row_json(row) for row in self.rows]}
 
     def csv_rows(self):
-        """Objects within a row, flat: breakdown.page_percent."""
+        """Flattens objects within a row: breakdown.page_percent."""
         rows = super().csv_rows()
         for row in rows:
             for name in ('breakdown', 'message_sizes', 'paper'):

@@ -5,7 +5,7 @@ NODES = (4, 8, 16)
 PROTOCOLS = ('jiajia1', 'jump', 'jiajia2')
 FAMILY = 'jump'
 DEFAULTS = {'repeat': 5, 'timeout': 600.0, 'sizes': 'all'}
-# The pairs that are compared: the first divided by the second.
+# The pairs that are compared: the first protocol divided by the second.
 PAIRS = (('jump', 'jiajia1'), ('jump', 'jiajia2'), ('jiajia2', 'jiajia1'))
 
 # Seconds on 4, 8 and 16 processors: under JIAJIA V1.1, under JUMP, under JIAJIA V2.1.  The paper's

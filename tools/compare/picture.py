@@ -15,16 +15,16 @@ LEGEND_INCHES = 0.7
 GROUP = 0.84           # the part of the distance between two numbers of nodes that bars take
 LOG_ABOVE = 50         # the largest value by the smallest from which on a panel is logarithmic
 WRONG = '#c0201a'
-LABELS_MAX = 14        # the most bars of a panel that have their values above them
+LABELS_MAX = 14        # the most bars of a panel that have their values printed above them
 TITLES = {'faults': 'page faults', 'fetches': 'pages fetched', 'diffs': 'diffs sent',
           'messages': 'messages', 'bytes': 'MB sent and copied', 'home_moves': 'home moves'}
 
 
 class Panel:
-    """Bars: for each number of nodes one of each kind of rows: of each protocol."""
+    """Bars: for each number of nodes, one bar of each kind of rows, which is a protocol."""
 
     def __init__(self, title, args, rows, values):
-        """`values`: of a row, one for each run; [] if there is none."""
+        """`values` gives a row's values, one for each run; [] if there is none."""
         self.title = title
         self.kinds = args.protocols
         self.nodes = args.nodes
@@ -94,7 +94,8 @@ def colours(count):
 
 
 def draw_height(axes, x, top, height):
-    """The value above its bar; on a logarithmic axis, which has no 0, at the bottom."""
+    """Prints the value above its bar; a logarithmic axis has no 0, so that bar ends at the
+    bottom."""
     at = axes.transData
     if axes.get_yscale() == 'log' and height == 0:
         at, top = axes.get_xaxis_transform(), 0.01
@@ -103,7 +104,8 @@ def draw_height(axes, x, top, height):
 
 
 def draw_row(axes, panel, row):
-    """The bar of a row, a line from the least to the most of its runs; a cross if it was wrong."""
+    """Draws the bar of a row, and a line from the least to the most of its runs; a cross if it was
+    wrong."""
     palette = colours(len(panel.kinds))
     at = panel.kinds.index(panel.kind(row))
     width = GROUP / len(panel.kinds)

@@ -1,8 +1,8 @@
-"""Processes of a session: all that a program has started."""
+"""The processes of a session, which are all that a program has started."""
 import os
 import signal
 
-ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # a signal that ends this process also ends what it has started
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals after which this process ends what it started
 
 
 def session_pids(session):

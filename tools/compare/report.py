@@ -71,7 +71,8 @@ def row_json(row):
 
 
 def row_csv(row):
-    """The values of a row, flat: each time and column as median, least and most, in all rows."""
+    """A row's values, flat: each time and column as median, least and most; the same keys in all
+    rows."""
     flat = {}
     for name, value in row.items():
         if name in [f'{which}_us' for which in (*runs.TIMES, runs.AFTER)]:
@@ -88,7 +89,7 @@ def row_csv(row):
 
 
 def aligned(table):
-    """Lines of cells: the first column and the last one to the left."""
+    """Formats lines of cells; the first column and the last one are aligned to the left."""
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]) - 1)]
     return ['  '.join([line[0].ljust(widths[0]),
                        *(line[i].rjust(widths[i]) for i in range(1, len(widths))),
@@ -96,8 +97,8 @@ def aligned(table):
 
 
 class Report:
-    """What was measured, and how it is written.  A kind of report has a title, headings,
-    cells of a row, paragraphs, as_json and panels of a picture."""
+    """What was measured, and how it is written.  Each kind of report has a title, headings, cells
+    of a row, paragraphs, as_json and the panels of a picture."""
     heading = 'Protocols compared'
 
     def __init__(self, args, rows):
@@ -130,7 +131,7 @@ class Report:
         return f'{right} of {len(self.rows)} {how}'
 
     def notes(self):
-        """What right runs printed on standard error, each line once."""
+        """What right runs printed on standard error, without repeated lines."""
         seen = {}
         for row in [*self.twins.values(), *self.rows]:
             for note in row.notes:
@@ -138,7 +139,7 @@ class Report:
         return [f'{label}: {note}' for note, label in seen.items()]
 
     def lines(self, rows):
-        """The table of rows, with a gap where the number of nodes changes."""
+        """The table of all rows, with a gap where the number of nodes changes."""
         lines = aligned([self.headings()] + [self.cells(row) for row in rows])
         for i in range(len(rows) - 1, 0, -1):
             if rows[i].nodes != rows[i - 1].nodes:
@@ -240,14 +241,14 @@ class Report:
 
 
 class Growing(Report):
-    """A report of several programs: a block of the table for each, printed when it is complete."""
+    """A report of several programs: a block of the table for each, printed once it is complete."""
 
     def head(self):
         """Lines above the first block."""
         return [self.title()]
 
     def grow(self, blocks):
-        """Runs them all; `blocks`: the rows of each."""
+        """Runs all programs; `blocks` are the rows of each."""
         quiet = self.args.quiet
         progress = runs.Progress(self.args.repeat * len(self.rows))
         if not quiet:

@@ -12,7 +12,7 @@ import time
 from processes import ENDS, kill_all, session_pids
 
 TIMES = ('total', 'region', 'wall')
-AFTER = 'after'  # the time that goes with --after-barriers
+AFTER = 'after'  # the program's region counts with --after-barriers
 THREADS = 'threads'
 LAST_LINE = re.compile(r'^[\w-]+: .*\btotal_us (\d+) region_us (\d+) verified (\w+)$',
                        re.MULTILINE)
@@ -23,7 +23,8 @@ OUTPUT, STATUS = 'output', 'status'  # what showed that a run was right
 VERIFY = {**dict.fromkeys(['barnes', 'cholesky', 'fft', 'fmm', 'lu', 'lu-nc', 'radiosity', 'radix', 'raytrace', 'volrend',
                            'water-nsquared', 'water-spatial', 'jump-bk', 'jump-lu', 'jump-me', 'jump-mm', 'jump-rx',
                            'jump-sor'], '-t'), 'ocean': '-c', 'ocean-nc': '-c'}
-# The columns: counters, summed over the nodes.  A column without any counter here is left out.
+# The columns are counters, summed over the nodes.  A column without any of its counters is left
+# out.
 COLUMNS = {
     'faults': ('read_faults', 'write_faults'),
     'fetches': ('fetches',),
@@ -32,7 +33,7 @@ COLUMNS = {
     'bytes': ('bytes_sent', 'bytes_fetched'),
     'home_moves': ('home_moves',),
 }
-REPORT_S = 5   # for the others to say what they waited for when a hung job loses a node
+REPORT_S = 5   # time for the others to say what they waited for, when a hung job loses a node
 NOTES_MAX = 3
 
 
@@ -45,7 +46,7 @@ class Failure(Exception):
 
 
 def median(values):
-    """As a whole number, if it is one; None stays None."""
+    """The text as a whole number, if it is one; None stays None."""
     value = statistics.median(values) if values else None
     return int(value) if value is not None and value == int(value) else value
 
@@ -70,12 +71,12 @@ def filled(text, nodes):
 # --------------------------------------------------------------------------------- one process
 
 class Outcome:
-    """The result of a process: status, negative after a signal; output; microseconds."""
+    """The result of a process: its status, negative after a signal; its output; microseconds."""
 
     def __init__(self, command, env, stdin, timeout):
         self.hung = self.asked = False
         start = time.monotonic()
-        # Until the process is recorded, a signal handler could not end it.
+        # Blocks signals: a handler could not end the process before it is recorded.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, \
                 open(stdin or os.devnull, 'rb') as from_file, \
@@ -100,7 +101,8 @@ class Outcome:
         return file.read().decode(errors='replace')
 
     def end_hung(self, process):
-        """When a node dies, roam ends the job and prints what the others waited for."""
+        """Ends a job that hangs: when a node dies, roam ends the job and prints what the others
+        waited for."""
         others = [pid for pid in session_pids(process.pid) if pid != process.pid]
         self.asked = bool(others)
         kill_all(others[-1:])
@@ -129,12 +131,12 @@ class Job:
             self.arguments.append(option)
         self.says = option is not None or args.verified is not None  # it must
         twin = args.program + '-pthread'
-        alone = args.run or args.after_barriers  # threads have no barriers of roam
+        alone = args.run or args.after_barriers  # threads have no roam barriers
         self.twin = twin if not alone and os.access(twin, os.X_OK) else None
         self.env = environment(args)
 
     def command(self, program, nodes):
-        """The arguments, with the number of nodes in its place."""
+        """The arguments, where {nodes} is replaced by the number of nodes."""
         arguments = [filled(word, nodes) for word in self.arguments]
         if self.args.run:
             return [self.args.roam, 'run', '-n', str(nodes), '--', program, *arguments]
@@ -165,7 +167,7 @@ class Job:
                        self.args.timeout)
 
     def wrong(self, outcome):
-        """What is wrong with it, or ''."""
+        """What is wrong with the run, or ''."""
         if outcome.hung:
             asked = ', when one node was killed to make it speak' if outcome.asked else ''
             return (f'hung: not at its end after {self.args.timeout:g} s; its last '
@@ -187,7 +189,7 @@ class Job:
                 '(see --verified)')
 
     def checked_by(self, outcome):
-        """What shows that a run with status 0 is right; None: nothing."""
+        """What shows that a run with status 0 is right; None if nothing does."""
         if self.args.no_verify:
             return STATUS
         if (self.args.verified or VERIFIED).search(outcome.out):
@@ -235,7 +237,7 @@ class Row:
                 self.notes.append(note)
 
     def checked_by(self):
-        """OUTPUT, or STATUS where a run's status was all that there is; None after an error."""
+        """OUTPUT, or STATUS where a status was all that showed it; None after an error."""
         if self.error:
             return None
         return STATUS if STATUS in self.checked else OUTPUT
@@ -251,14 +253,14 @@ class Row:
         return '' if ran == self.protocol else f'it ran under {ran}: does it choose by itself?'
 
     def microseconds(self, which):
-        """Of all runs; [] after an error."""
+        """The values of all runs; [] after an error."""
         return [] if self.error else self.times[which] or self.times['wall']
 
     def median_us(self, which):
         return median(self.microseconds(which))
 
     def counter(self, name):
-        """The median over the runs of the sum over the nodes; None: there is no such counter."""
+        """The median over the runs of the sum over the nodes; None if there is no such counter."""
         values = [sum(stats['counters'][name]) for stats in self.stats
                   if name in stats['counters']]
         return None if self.error else median(values)
@@ -268,7 +270,7 @@ class Row:
         return median(self.values(name))
 
     def values(self, name):
-        """A column of each run; [] after an error, or if there is none of its counters."""
+        """A column's value in each run; [] after an error, or if none of its counters exists."""
         each = [[sum(stats['counters'][counter]) for counter in COLUMNS[name]
                  if counter in stats['counters']] for stats in self.stats]
         return [] if self.error else [sum(values) for values in each if values]
@@ -279,7 +281,7 @@ class Row:
 
 
 def must_all_say(rows):
-    """If a program prints "verified" in some runs, its status alone does not make others right."""
+    """If a program prints "verified" in some runs, a run is not right by its status alone."""
     if not any(OUTPUT in row.checked for row in rows):
         return
     for row in rows:
@@ -312,7 +314,7 @@ class Progress:
 
 
 def take_turns(rows, repeat, progress):
-    """Runs take turns, so that changes of the machine's speed affect all."""
+    """Lets runs take turns, so that changes of the machine's speed affect all rows."""
     for _ in range(repeat):
         for row in rows:
             progress.step('' if row.error else row.label())

@@ -4,7 +4,7 @@ import report
 import runs
 
 FAMILY = 'tuples'
-# What each program computes, and by which models; apps/README.md says more.
+# What each program computes, and by which models; apps/README.md has more.
 PROGRAMS = {
     'tuples-sum': ('global sum', ('memory', 'tuples', 'xfunction', 'pages', 'reduce')),
     'tuples-pi': ('Monte Carlo Pi', ('tuples', 'xfunction', 'pages', 'reduce')),
@@ -18,7 +18,7 @@ MODELS = ('memory', 'tuples', 'xfunction', 'pages', 'reduce')
 DEFAULTS = {'nodes': [1, 2, 4, 8, 16, 32], 'repeat': 3, 'timeout': 120.0, 'protocols': ['hlrc']}
 COLUMNS = ('messages', 'bytes', 'faults')
 SUM = 'tuples-sum'
-# At 32 processes: how many times the X-function is faster (Vinter et al. 2002, section 4).
+# How many times faster the X-function is at 32 processes (Vinter et al. 2002, section 4).
 PAPER = {'memory': 79, 'tuples': 48, 'xfunction': 1}
 PAPER_NODES = 32
 MEANING = ('{runs}: of the measured part alone, without the creation of processes. x: how many times '
@@ -55,7 +55,7 @@ class TuplesReport(report.Growing):
         self.us = {(row.kernel, row.model, row.nodes): row for row in self.rows}
 
     def time_us(self, kernel, model, nodes):
-        """None: there is no such row, or it was wrong."""
+        """The time; None if there is no such row, or it was wrong."""
         row = self.us.get((kernel, model, nodes))
         return row.median_us('region') if row else None
 
@@ -90,7 +90,8 @@ class TuplesReport(report.Growing):
             'yes']
 
     def sum_ratios(self):
-        """{model: times the X-function's}, on as many nodes as in the paper; {}: not all are there."""
+        """{model: times the X-function's time}, on as many nodes as in the paper; {} if some are
+        missing."""
         us = {model: self.time_us(SUM, model, PAPER_NODES) for model in PAPER}
         return {model: time / us['xfunction'] for model, time in us.items()} \
             if all(us.values()) else {}

@@ -243,7 +243,7 @@ def bash(table):
     shown.update({key: ' '.join(table[key]) for key in ('commands', 'info', 'benches')})
     shown['run_taking'] = ' | '.join(name for name, takes in table['run'] if takes)
     shown['variables'] = ' '.join(table['values'])
-    # compgen takes a value as a word: nothing in it is expanded.
+    # compgen must get a value as one plain word: nothing in it is expanded.
     shown['values'] = '\n'.join(f"\t{name}) echo '{' '.join(values)}' ;;"
                                 for name, values in table['values'].items() if values)
     shown.update(engines=' '.join(named['ROAM_FAULT']), protocols=' '.join(named['ROAM_PROTOCOL']),

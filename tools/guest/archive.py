@@ -4,7 +4,7 @@ import stat
 
 
 class Archive:
-    """Files by their place in the guest; what is added twice counts once, the first time."""
+    """Files by their place in the guest; of files added twice the first one counts."""
 
     def __init__(self):
         self.bytes = bytearray()

@@ -18,7 +18,7 @@ META = 'linux-image-amd64'
 QEMU = 'qemu-system-x86_64'
 SIGNATURE = b'~Module signature appended~\n'
 
-# In this order: the checksums are asked for by name when rdma_rxe begins.
+# In this order, because rdma_rxe asks for the checksums by name when it is loaded.
 MODULES = ['crc32-pclmul', 'crc32_generic', 'crc32c_generic', 'veth', 'rdma_rxe', 'rdma_ucm', 'sch_netem',
            'sch_tbf']
 TOOLS = ['/usr/bin/rdma', '/bin/ip', '/sbin/tc', '/usr/bin/setpriv', '/usr/bin/prlimit']
@@ -42,7 +42,7 @@ def output(*command, **more):
 
 
 def kernel_package():
-    """The package that the meta package stands for at present."""
+    """The kernel package that the meta package depends on at present."""
     try:
         found = re.search(r'Depends: (linux-image-\S+)', output(need('apt-cache'), 'depends', META))
     except subprocess.CalledProcessError as error:
@@ -53,7 +53,7 @@ def kernel_package():
 
 
 def fetch(package):
-    """The package, unpacked into the cache; its directory."""
+    """Unpacks the package into the cache; returns its directory."""
     where = os.path.join(CACHE, package)
     if os.path.isdir(where):
         return where
@@ -77,7 +77,7 @@ def fetch(package):
 
 
 def unpack_kernel(compressed):
-    """The ELF file in a compressed kernel: it boots much sooner under emulation."""
+    """The ELF file within a compressed kernel, which boots much sooner under emulation."""
     with open(compressed, 'rb') as file:
         data = file.read()
     for found in re.finditer(rb'\xfd7zXZ\x00', data):
@@ -91,7 +91,7 @@ def unpack_kernel(compressed):
 
 
 def unsigned(module):
-    """A module without its signature, whose check takes long under emulation."""
+    """A module without its signature, because checking that takes long under emulation."""
     if not module.endswith(SIGNATURE):
         return module
     length = int.from_bytes(module[-len(SIGNATURE) - 4:-len(SIGNATURE)], 'big')
@@ -99,16 +99,16 @@ def unsigned(module):
 
 
 def modules(tree, version):
-    """(name, bytes) of the modules, each behind those that it needs."""
+    """(name, bytes) of the modules, each after those that it needs."""
     base = os.path.join(tree, 'lib', 'modules', version)
     needs, paths, order = {}, {}, []
     with open(os.path.join(base, 'modules.dep'), encoding='utf-8') as lines:
         for line in lines:
             path, _, others = line.partition(':')
-            needs[path] = others.split()[::-1]  # it lists the nearest first
+            needs[path] = others.split()[::-1]  # modprobe lists the nearest one first
             paths[os.path.basename(path).partition('.ko')[0]] = path
     for name in MODULES:
-        if name in paths:  # else it is built in
+        if name in paths:  # otherwise it is built into the kernel
             order += [path for path in (*needs[paths[name]], paths[name]) if path not in order]
     for path in order:
         with open(os.path.join(base, path), 'rb') as file:
@@ -123,7 +123,7 @@ def libraries(program):
 
 
 def guest_place(path):
-    """Where a file of this machine is in a guest, whose /lib is /usr/lib."""
+    """Where a file of this machine lies in a guest, where /lib is /usr/lib."""
     return re.sub(r'^/(bin|sbin|lib|lib64)/', r'/usr/\1/', path)
 
 
@@ -135,7 +135,7 @@ def add_program(archive, source, place=None):
 
 
 def add_verbs(archive):
-    """The providers of libibverbs, which no program names as its libraries."""
+    """The providers of libibverbs, which no program is linked with."""
     archive.directory('/etc/libibverbs.d')
     for name in ('rxe', 'siw'):
         provider = f'{LIBRARIES}/libibverbs/lib{name}-rdmav34.so'
@@ -159,11 +159,11 @@ def base_archive(tree, version):
         if not os.path.exists(tool):
             raise Missing(f'there is no {tool}')
         add_program(archive, tool, f'/usr/bin/{os.path.basename(tool)}')
-    # Busybox's shell would run its own ip rather than what is in PATH.
+    # Otherwise Busybox's shell would run its own ip instead of the one in PATH.
     add_program(archive, '/bin/dash', '/usr/bin/sh')
     for applet in output('busybox', '--list').split():
         archive.link(f'/usr/bin/{applet}', 'busybox')
-    # Threads that end load it by its name.
+    # The C library loads it by name when a thread ends.
     archive.file('/lib/x86_64-linux-gnu/libgcc_s.so.1', f'{LIBRARIES}/libgcc_s.so.1')
     add_verbs(archive)
     archive.data('/etc/passwd', b'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:n:/tmp:/bin/sh\n')
@@ -178,7 +178,7 @@ def base_archive(tree, version):
 
 
 class Base:
-    """The kernel and the first archive, made when they are first needed."""
+    """Makes the kernel and the first archive when they are first needed."""
 
     def __init__(self):
         need(QEMU)
@@ -202,7 +202,7 @@ class Base:
         os.rename(fresh, path)
 
     def khz(self):
-        """Ticks of the time stamp counter, which a guest cannot measure under emulation."""
+        """Ticks of the time stamp counter, which a guest cannot measure itself under emulation."""
         return int(output(self.tick))
 
 

@@ -1,4 +1,4 @@
-/* Prints how many thousand ticks of the time stamp counter there are in a second. */
+/* Prints the rate of the time stamp counter, in thousand ticks per second. */
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>

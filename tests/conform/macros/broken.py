@@ -112,8 +112,8 @@ def expand(source, macro, becomes, directory):
 
 
 def fails(libs, name, macro, becomes, seconds=HANGS):
-    """Why the program fails, or None: it does not compile, ends with a status, or hangs.  Without a
-    macro it is as it should be."""
+    """Why the program fails (it does not compile, ends with a status, or hangs), or None.  `macro`
+    None: expands the program as it is."""
     with tempfile.TemporaryDirectory() as directory:
         sources = [expand(source, macro, becomes, directory)
                    for source in [name + '.C', *MORE.get(name, [])]]

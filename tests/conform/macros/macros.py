@@ -20,14 +20,15 @@ def program(name):
 
 
 def programs():
-    """Those of one group of macros, over roam."""
+    """The programs of one group of macros, over roam."""
     return sorted(key[len('MACROS_'):].lower() for key in os.environ
                   if key.startswith('MACROS_') and not key.endswith('_PTHREAD') and
                   key not in ('MACROS_ROAM', 'MACROS_SURVIVE'))
 
 
 def run(command, wanted='', status=0, err=None, **env):
-    """Runs it and returns what it printed; `err`: what stderr must hold, else it must be empty."""
+    """Runs a program and returns what it printed; `err`: what stderr must contain, else it must be
+    empty."""
     done = subprocess.run(command, input=BODIES, env={**os.environ, **env}, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
     said = done.stderr if err is None else '' if err in done.stderr else 'lacks ' + err
@@ -70,7 +71,7 @@ def launched():
 
 
 def protocols():
-    """The default, and the first of each other model."""
+    """The default protocol, and the first of each other model."""
     out = subprocess.run([program('roam'), 'info', 'protocols', '--json'], check=True, text=True,
                          stdout=subprocess.PIPE).stdout
     listed = json.loads(out)
@@ -82,7 +83,7 @@ def protocols():
 
 
 def outputs(out, err, procs):
-    """Every process's lines, once each, and the file."""
+    """Checks that every process's lines are there once each, and the file."""
     for i in range(procs):
         assert out.count(f'process {i} of {procs}\n') == 1, out
         assert err.count(f'error {i}\n') == 1, err
@@ -123,8 +124,8 @@ def survive():
 
 
 def teams():
-    """Nodes of two threads each; but for what a node counts, which is that of both, as its private
-    statics are."""
+    """Runs on nodes of two threads each, without the programs about a node's counts or private
+    statics, which belong to both threads."""
     for name in programs():
         if name not in ('home', 'marks', 'statics'):
             run([program(name), '-p4'], 'conforms', ROAM_THREADS='2')
@@ -167,8 +168,8 @@ def region(path, start, **env):
 
 
 def marks():
-    """What main does before its mark, 50 locks, is left out; ROAM_STATS_AFTER leaves out the first four
-    of each node, too."""
+    """What main does before its mark, 50 locks, is not counted; ROAM_STATS_AFTER also leaves out
+    the first four locks of each node."""
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, 'stats.json')
         for start in [program('survive')], launch(3, program('survive')):
