@@ -135,7 +135,7 @@ struct roam_transport_params {
 
 	/*
 	 * Called after a layer has sent something by itself, outside of its own send(): the peer
-	 * may sleep where the transport does not wake it.  NULL: the transport wakes it.
+	 * may sleep in a place where the transport does not wake it.  NULL: the transport wakes it.
 	 */
 	void (*rouse)(void *now_arg, unsigned peer);
 };
