@@ -7,9 +7,10 @@
  * The words and their meaning are those of the PastSet papers (Bjorndalen, Anshus, Vinter and
  * Larsen 2000; Vinter 1999); docs/pastset.md says what roam chose where they leave a choice.
  *
- * Order.  Operations on one element happen one after the other, in an order that all see; between
- * elements there is none.  Tuples carry their own bytes and order nothing else: what a program
- * stores in the heap of roam.h still needs that header's synchronisation.
+ * Order.  Operations on one element happen one after the other, in an order on which all nodes
+ * agree; operations on different elements have no order.  Tuples carry their own bytes and order
+ * nothing else: what a program stores in the heap of roam.h still needs that header's
+ * synchronisation.
  *
  * Numbers.  The tuples of an element are numbered 1, 2, 3 and so on.  *Last* is the number of the
  * newest; *First* that of the oldest that has not been observed, Last + 1 if there is none.
@@ -21,9 +22,9 @@
  * done, the one that came first is done first.
  *
  * Threads.  Any number of threads of any node may use elements, and the same one, at the same time.
- * They need not call roam_thread_init, except for elements in pages.  Signal handlers must not use
- * elements.  At most 1,024 operations of one node may be under way at other nodes: the next one is
- * not done, and returns ROAM_EAGAIN.
+ * A thread need not call roam_thread_init for that, except to use elements in pages.  Signal
+ * handlers must not use elements.  At most 1,024 operations of one node may be under way at other
+ * nodes: the next one is not done, and returns ROAM_EAGAIN.
  *
  * Where.  An element lives at one node.  Other nodes send their operations there; the node's own
  * threads need no message.  Elements belong to the nodes that CREATE made or roam run started:
@@ -175,11 +176,11 @@ const char *roam_ps_why(void);
 
 /* ----------------------------------------------------------------------------------- attaching */
 /*
- * `roam past serve` hosts elements without a job.  Programs attach to it and leave as they like; it
- * keeps the elements.  A node of a job may serve programs, too: roam_ps_serve.  An attached program
- * need not be a node of a job, and does not call roam_start.  All calls below work on elements of a
- * server as on those of a node, from any number of threads, of which 1,024 may be in an operation
- * of one attachment at a time; the next one gets ROAM_EAGAIN.
+ * `roam past serve` hosts elements without a job.  Programs attach to this server and leave as they
+ * like; the server keeps the elements.  A node of a job may serve programs, too: roam_ps_serve.  An
+ * attached program need not be a node of a job, and does not call roam_start.  All calls below work
+ * on elements of a server as on those of a node, from any number of threads, of which 1,024 may be
+ * in an operation of one attachment at a time; the next one gets ROAM_EAGAIN.
  *
  * The connection is a Unix socket or TCP, encrypted and authenticated both ways with a key that
  * server and client have in a file.  If it breaks, the waiting threads make another one, and their
@@ -191,23 +192,24 @@ const char *roam_ps_why(void);
  * its host is cut off, the connection is full.  It may take three seconds more than its time: two
  * for the server's answer, then the connection counts as broken, and one for another connection.
  * The operation returns ROAM_ETIMEDOUT or ROAM_ECANCELED if it was not done.  It returns ROAM_ELOST
- * if that is not known, since the server may have got it, or get it yet: it is done once, or not at
- * all.  Later operations are as usual, except for an X-function's participant, whose rounds are
- * counted.  It has to call the same operation (a move, an observe or a mob) once more; until then
- * the other two return ROAM_ESTATE.  What was done at the first call is not done again; if that has
- * moved a tuple for the round, that tuple counts and not the second one.  (After a mob with
- * request->moved set, the operation to repeat is the observe.)
+ * if it is not known whether it was done, since the server may have received it, or may still
+ * receive it: it is done once, or not at all.  Later operations are as usual, except for an
+ * X-function's participant, whose rounds are counted.  The participant has to call the same
+ * operation (a move, an observe or a mob) once more; until then the other two return ROAM_ESTATE.
+ * What was done at the first call is not done again; if the first call has moved a tuple for the
+ * round, that tuple counts and not the second one.  (After a mob with request->moved set, the
+ * operation to repeat is the observe.)
  *
  * If there is no server any more, for example because it was killed, every operation under way and
- * every later one returns ROAM_ELOST at once.  So they do if, after a connection broke, the server
- * cannot be reached, or does not answer, for as long as it remembers clients without a connection:
- * 60 s, or as `roam past serve --keep` says.  A program that comes again later than that, or to a
- * server that was restarted, gets ROAM_EGONE from all operations, and has to attach again; so does
- * the program that uses most of a server whose memory is used up (docs/pastset.md has the bounds).
- * Whether the operations under way were done is not known then; those that had returned ROAM_OK
- * were.  A program that is killed leaves no operation behind that waits.  If it had moved to an
- * element with an X-function, the other participants' operations on it return ROAM_ELOST after that
- * time.
+ * every later one returns ROAM_ELOST at once.  Operations also return ROAM_ELOST if, after a
+ * connection broke, the server cannot be reached, or does not answer, for as long as it remembers
+ * clients without a connection: 60 s, or as `roam past serve --keep` says.  A program that comes
+ * again later than that, or to a server that was restarted, gets ROAM_EGONE from all operations,
+ * and has to attach again; so does the program that uses most of a server whose memory is used up
+ * (docs/pastset.md has the bounds).  Whether the operations under way were done is not known then;
+ * those that had returned ROAM_OK were.  A program that is killed leaves no operation behind that
+ * waits.  If the program had moved to an element with an X-function, the other participants'
+ * operations on that element return ROAM_ELOST after that time.
  */
 struct roam_ps_server;
 
@@ -302,8 +304,8 @@ struct roam_ps_function {
 
 /*
  * Registers a function at this node.  No code is sent: each node where elements with it may live
- * has to register it before any node enters one.  A second function of a name is ignored.  Errors:
- * ROAM_EINVAL, ROAM_ENOSPC (63 are registered).
+ * has to register it before any node enters one.  A second function of the same name is ignored.
+ * Errors: ROAM_EINVAL, ROAM_ENOSPC (63 are registered).
  */
 enum roam_err roam_ps_register(const struct roam_ps_function *function);
 
@@ -386,8 +388,8 @@ enum roam_ps_which {
 /*
  * Cancels operations that wait.  Zero at first.  Many operations may share one; once it is
  * cancelled, all of them that have to wait return ROAM_ECANCELED at once.  While an operation with
- * one waits, handlers of all signals run, and must return (roam.h, Signals and cancellation): a
- * handler may tell a thread to cancel the operation.
+ * a roam_ps_cancel waits, handlers of all signals run, and must return (roam.h, Signals and
+ * cancellation): a handler may tell a thread to cancel the operation.
  */
 struct roam_ps_cancel {
 	uint32_t cancelled;

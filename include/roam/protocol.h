@@ -157,11 +157,11 @@ struct roam_protocol {
 	 */
 	bool closes_homes;
 	/*
-	 * ROAM_CHECK=race finds races on the protocol's pages, and the other
-	 * checks of diffs find theirs; a job under another protocol refuses them.  It cannot under
-	 * ScC, whose locks order more than clocks tell.  While a check is on (roami_checks_races)
-	 * homes do not move, every node's writes make a twin, and a protocol that sends diffs
-	 * itself shows them (roami_diff_show).
+	 * checks_races: ROAM_CHECK=race, and the other checks of diffs (sharing, pointers), work on
+	 * the protocol's pages; a job under a protocol without this property refuses these checks.
+	 * A ScC protocol cannot have it: its locks order more than clocks tell.  While a check is
+	 * on (roami_checks_races) homes do not move, every node's writes make a twin, and a
+	 * protocol that sends diffs itself shows them (roami_diff_show).
 	 */
 	bool checks_races;
 	bool keeps_twins; /* after a release twins stay until roami_twin_drop */
@@ -294,8 +294,8 @@ struct roam_transactions {
 	void (*validate)(struct roami_node *node, const uint32_t *pages, size_t count);
 
 	/*
-	 * The transaction was not doomed, and cannot be any more: what it wrote counts.  Drops the
-	 * twins, takes write access and cleans the pages (roami_page_clean); they stay pending.
+	 * The transaction was not doomed, and cannot be doomed any more: it is committed.  Drops
+	 * the twins, takes write access and cleans the pages (roami_page_clean); they stay pending.
 	 */
 	void (*commit)(struct roami_node *node, const uint32_t *pages, size_t count);
 
@@ -502,8 +502,9 @@ bool roami_tx_open(struct roami_node *node);
 bool roami_tx_watches(struct roami_node *node);
 
 /*
- * This node has lost a page that it could read until now, and has not told anyone yet: what is open
- * is doomed, what waits is woken; otherwise it does nothing.  Handler or app, under the page lock.
+ * This node has lost a page that it could read until now, and has not told any node yet.  Dooms a
+ * transaction that is open, or wakes one that waits after roam_tx_retry; if there is neither, does
+ * nothing.  Handler or app, under the page lock.
  */
 void roami_tx_doom(struct roami_node *node);
 
@@ -576,8 +577,9 @@ void roami_call_each(struct roami_node *node, uint64_t nodes, unsigned type,
 /*
  * In handlers.  roami_reply answers the caller.  roami_forward passes the request on as message
  * `type`, roami_pass with another payload.  roami_park keeps the request until
- * roami_page_done(page): hold the page lock from the check that found the page pending to this
- * call, else the page may be pending anew, for a fault that waits for this very request (deadlock).
+ * roami_page_done(page): hold the page lock from the check that found the page pending to the call
+ * of roami_park; otherwise the page may by then be pending anew, for a fault that waits for this
+ * very request (deadlock).
  */
 void roami_reply(struct roami_node *node, const struct roam_request *request,
 		 const struct roam_part *parts, unsigned count);
@@ -594,8 +596,9 @@ uint32_t roami_request_page(struct roami_node *node, const struct roam_request *
 			    size_t bytes);
 
 /*
- * In handlers: answers a roami_call_page with the page's bytes.  If memory is shared, the caller
- * copies them itself, later: they must not change until the caller can be asked about the page.
+ * In handlers: answers a roami_call_page with the page's bytes.  If memory is shared, the calling
+ * node copies the bytes itself, later: they must not change until that node can be asked about the
+ * page.
  */
 void roami_reply_page(struct roami_node *node, const struct roam_request *request, uint32_t page,
 		      const struct roam_part *parts, unsigned count);

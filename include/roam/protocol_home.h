@@ -109,8 +109,9 @@ enum roam_fetch roami_fetch(struct roami_node *node, unsigned home, uint32_t pag
 			    uint64_t *version_p);
 
 /*
- * The pending page is about to be fetched: if this node has written it in several intervals, it
- * will again, and the page opens for writing, with its twin, instead of taking a second fault.
+ * The pending page is about to be fetched: if this node has written the page in several intervals,
+ * it is expected to write it again, and the page opens for writing, with its twin, so that the
+ * write takes no second fault.
  */
 void roami_page_expect(struct roami_node *node, uint32_t page);
 
@@ -142,8 +143,9 @@ bool roami_page_again(struct roami_node *node, uint32_t page, unsigned home);
 bool roami_page_in_row(struct roami_node *node, uint32_t page, unsigned home);
 
 /*
- * How many pages behind `page`, `most` at most, will probably be written next: as many of the
- * protocol's as lie open for writing before it, all own pages or all copies, as `page` is.
+ * How many pages behind `page`, `most` at most, will probably be written next: as many as the
+ * protocol's pages that lie open for writing in a row before it, all of this home if `page` is,
+ * otherwise all copies.
  */
 uint32_t roami_page_row(struct roami_node *node, uint32_t page, uint32_t most);
 
@@ -181,8 +183,8 @@ void roami_home_unshare(struct roami_node *node, uint32_t page);
 /* -------------------------------------------------------------------- what notices also tell */
 
 /*
- * roami_notice_add with this reference to the home; that call uses the page's, if it is here.  Not
- * TAKEN.
+ * roami_notice_add with this reference to the home.  (roami_notice_add itself uses the page's own
+ * reference, if the home is here.)  Not for ROAM_HOMES_TAKEN.
  */
 void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref);
 
@@ -202,15 +204,18 @@ uint32_t roami_notice_home(struct roami_node *node, const struct roam_notice *no
 
 /*
  * Whether the pending page, which is to be written, may be opened although it has no home: no node
- * had touched it at this node's last acquire.  If so, it is written without a twin, and the core
- * calls the protocol's `provisional` in time.
+ * had touched it at this node's last acquire.  If so, the page is written without a twin, and the
+ * core calls the protocol's `provisional` in time.
  */
 bool roami_page_provisional(struct roami_node *node, uint32_t page);
 
-/* Claims pages opened so, ascending; won[i]: this node is now the home.  The others have a home. */
+/*
+ * Claims pages that were opened after roami_page_provisional, ascending; won[i]: this node is now
+ * the home of page i.  Each of the other pages has another home.
+ */
 void roami_home_claim_each(struct roami_node *node, const uint32_t *pages, size_t count, bool *won);
 
-/* A page that was won: from now on as any claimed page, still to be published. */
+/* A page that was won: it is now like any claimed page, and still to be published. */
 void roami_provisional_won(struct roami_node *node, uint32_t page);
 
 /* A page whose home another node has assigned to this one: counts as written here. */
@@ -367,7 +372,10 @@ bool roami_diff_log_on(struct roami_node *node);
 uint64_t roami_diff_log_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
 			      size_t bytes);
 
-/* Copies a diff left so, of at most ROAM_DIFF_MAX bytes; false: it is gone.  app. */
+/*
+ * Copies a diff that roami_diff_log_leave has left, of at most ROAM_DIFF_MAX bytes; false: it is
+ * gone.  app.
+ */
 bool roami_diff_log_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
 			   uint8_t *diff, size_t *bytes_p);
 

@@ -151,12 +151,12 @@ ROAM_RESULT enum roam_err roam_start(void);
 /*
  * Joins the job as roam_start() does, for a program that creates its nodes by roam_create or
  * roam_create_all; the PARMACS macros call it.  If a launcher has started all processes of the job,
- * each of them executes main up to there, and must do the same there: on a heap of its own, with a
- * copy of the standard input from this call on, and on nodes above 0 with its output thrown away.
- * From CREATE on only node 0's heap counts; the other nodes run the function and end when it
- * returns.  Until then roam_node() is 0 everywhere.  A program that calls roam_node, or
- * synchronises, before it creates its nodes needs this call; for other programs see roam_start.
- * Without a launcher roam_start_main() is roam_start().
+ * each of them executes main up to CREATE (roam_create or roam_create_all): on a heap of its own,
+ * with a copy of the standard input from this call on, and on nodes above 0 with its output thrown
+ * away.  All of them must do the same up to CREATE.  From CREATE on only node 0's heap counts; the
+ * other nodes run the function and end when it returns.  Until then roam_node() is 0 everywhere.  A
+ * program that calls roam_node, or synchronises, before it creates its nodes needs this call; for
+ * other programs see roam_start.  Without a launcher roam_start_main() is roam_start().
  */
 ROAM_RESULT enum roam_err roam_start_main(void);
 
@@ -177,8 +177,9 @@ unsigned roam_nodes(void);
 
 /*
  * The consistency that a protocol promises to programs (docs/consistency.md), strongest first:
- * sequential, release, scope consistency.  ROAM_MODEL_TX (transactions) is reserved: roam_needs
- * returns ROAM_EINVAL.
+ * sequential, release, scope consistency.  ROAM_MODEL_TX is reserved: no protocol promises it
+ * (plurix, which has transactions, promises sequential consistency), and roam_needs returns
+ * ROAM_EINVAL for it.
  */
 enum roam_model { ROAM_MODEL_SC, ROAM_MODEL_RC, ROAM_MODEL_SCC, ROAM_MODEL_TX };
 
@@ -186,23 +187,22 @@ enum roam_model { ROAM_MODEL_SC, ROAM_MODEL_RC, ROAM_MODEL_SCC, ROAM_MODEL_TX };
  * Declares the model that the program needs.  Call it at the start, before the program creates
  * nodes; under `roam run` on every node, with the same model.  Starts roam if need be.  If the
  * protocol in use promises less, the job prints one warning and goes on; with ROAM_STRICT=1 it ends
- * there with status 1.  Of several calls the strongest model counts.  Errors: ROAM_EINVAL, and
- * those of roam_start.
+ * there with status 1.  If it is called several times, the strongest model counts.  Errors:
+ * ROAM_EINVAL, and those of roam_start.
  */
 enum roam_err roam_needs(enum roam_model model);
 
 /*
- * Forks one more node, which runs fn() and then serves the others until the job ends; fn may also
- * end by exit(0), which does not return before the job ends, and by pthread_exit, but not where
- * roam_create_all runs it on node 0.  Any other status, _exit, or a barrier that counts a node
- * which has ended, ends the job with a line.  Returns in the caller at
- * once.  The new node inherits private variables as they are now and shares the heap.  The number
- * of nodes is fixed (the job is sealed) at the caller's next synchronisation; with ROAM_THREADS
- * nodes are forked only there, and inherit private variables as they are then, which
- * ROAM_CHECK=statics reports if it makes a difference.  Only node 0 may call it, and only while it
- * has a single thread.  Errors: ROAM_ENODES (more than ROAM_NODES_MAX),
- * ROAM_ESTATE (the job is sealed already, or main goes on on all nodes of a launcher: see
- * roam_start_main), ROAM_ESYSTEM.
+ * Forks one more node, which runs fn() and then serves the others until the job ends; in the caller
+ * roam_create returns right away.  fn may also end by exit(0), in which the process stays until the
+ * job ends, and by pthread_exit, except on node 0, where roam_create_all runs it.  An exit with
+ * another status, _exit, and a barrier that counts a node which has ended, end the job with a line.
+ * The new node inherits private variables as they are now and shares the heap.  The number of nodes
+ * is fixed (the job is sealed) at the caller's next synchronisation; with ROAM_THREADS nodes are
+ * forked only there, and inherit private variables as they are then, which ROAM_CHECK=statics
+ * reports if it makes a difference.  Only node 0 may call it, and only while it has a single
+ * thread.  Errors: ROAM_ENODES (more than ROAM_NODES_MAX), ROAM_ESTATE (the job is sealed already,
+ * or main goes on on all nodes of a launcher: see roam_start_main), ROAM_ESYSTEM.
  */
 ROAM_RESULT enum roam_err roam_create(void (*fn)(void));
 
@@ -217,9 +217,9 @@ ROAM_RESULT enum roam_err roam_create_all(void (*fn)(void), unsigned nodes);
 /*
  * Copies node 0's value of `variable`, `bytes` of a static at the same address on every node, to
  * all nodes: the value that it has at CREATE or, under `roam run` without CREATE, at the first
- * synchronisation.  It is for values in which processes that execute the same main differ, such as
- * a time or a host's name.  Every node calls it, before that moment; forked nodes inherit all
- * statics anyway.  Errors: ROAM_EINVAL, ROAM_ESTATE (too late), ROAM_ENOMEM.
+ * synchronisation.  It is for values that may differ between processes that execute the same main,
+ * such as a time or a host's name.  Every node calls it, before that moment; forked nodes inherit
+ * all statics anyway.  Errors: ROAM_EINVAL, ROAM_ESTATE (too late), ROAM_ENOMEM.
  */
 ROAM_RESULT enum roam_err roam_distribute(void *variable, size_t bytes);
 
@@ -242,12 +242,12 @@ enum roam_err roam_thread_fini(void);
 
 /*
  * The program promises that it registers no thread of its own: every node has the threads that it
- * began with.  Then all nodes know of each roam_barrier from its number whether it is a full one,
- * and with ROAM_BARRIER=tree full barriers gather arrivals along the tree; without the promise only
- * those of roam_barrier_all do.  roam_thread_init then returns ROAM_ESTATE, with a line on stderr.
- * Every process that executes main calls it, before it creates nodes or first synchronises; the
- * PARMACS macros do (MAIN_INITENV).  Starts roam if need be.  Errors: ROAM_ESTATE (too late), those
- * of roam_start.
+ * began with.  Then the number of threads of a roam_barrier tells all nodes whether it is a full
+ * barrier, and with ROAM_BARRIER=tree all full barriers gather arrivals along the tree; without the
+ * promise only roam_barrier_all does.  roam_thread_init then returns ROAM_ESTATE, with a line on
+ * stderr.  Every process that executes main calls it, before it creates nodes or first
+ * synchronises; the PARMACS macros do (MAIN_INITENV).  Starts roam if need be.  Errors: ROAM_ESTATE
+ * (too late), those of roam_start.
  */
 enum roam_err roam_threads_fixed(void);
 
@@ -318,10 +318,10 @@ enum roam_err roam_free(void *block);
 
 /*
  * A block of `bytes` with the first bytes of `block`, which had `old_bytes` and is freed; new bytes
- * are zero.  (The C library knows how long a block is; here only one of the nodes does.)  The block
- * always moves: its caller must not race with users of the block.  A NULL block is an empty one.
- * Returns NULL on an error, and `block` stays as it is; roam_errno() says which: those of
- * roam_alloc and roam_free, ROAM_EINVAL if a length is 0.
+ * are zero.  (realloc of the C library knows how long a block is; in roam only one of the nodes
+ * knows it.)  The block always moves: its caller must not race with users of the block.  A NULL
+ * block is an empty one.  Returns NULL on an error, and `block` stays as it is; roam_errno() says
+ * which: those of roam_alloc and roam_free, ROAM_EINVAL if a length is 0.
  */
 ROAM_RESULT void *roam_realloc(void *block, size_t old_bytes, size_t bytes);
 
@@ -336,12 +336,12 @@ enum roam_err roam_errno(void);
  *	ROAM_SHARED static struct tree *root;
  *	ROAM_SHARED double view[3] = {0, 0, 1};
  *
- * Other files declare it as any other variable (extern double view[3];), the macro may stand there,
- * too.  Until roam starts it is an ordinary static; then its value, node 0's on all nodes, moves
- * into the heap, and from there on the variable is as a block that was allocated at that moment:
- * accesses follow the rules of the protocol and need synchronisation, system calls on it return
- * EFAULT, and a child that the program itself forks does not have it.  After roam_finish each
- * process has a copy of its own, with what the node had seen.
+ * Other files declare it as any other variable (extern double view[3];); the macro may stand before
+ * a declaration, too.  Until roam starts it is an ordinary static; then its value, node 0's on all
+ * nodes, moves into the heap, and from there on the variable is as a block that was allocated at
+ * that moment: accesses follow the rules of the protocol and need synchronisation, system calls on
+ * it return EFAULT, and a child that the program itself forks does not have it.  After roam_finish
+ * each process has a copy of its own, with what the node had seen.
  *
  * Limits.  The variables of a file share whole pages with each other, and with nothing else.  Not
  * for const or thread-local variables; a C++ object with a constructor is constructed before roam
@@ -373,7 +373,7 @@ enum roam_err roam_errno(void);
  * Makes [addr, addr + bytes) accessible to this node now, so that a system call may use it.  Blocks
  * while pages are fetched.  Another node may take the access away at the next synchronisation;
  * under SC protocols at any time.  Under direct, where all nodes have one heap, every page is
- * accessible always.  Errors: ROAM_ENOTOURS.
+ * always accessible.  Errors: ROAM_ENOTOURS.
  */
 enum roam_access { ROAM_NONE, ROAM_READ, ROAM_WRITE };
 enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access);
@@ -398,8 +398,8 @@ enum roam_err roam_unpin(void *pinned, size_t written);
 
 /*
  * The system and library calls of these names (read, write, ...) on buffers in the heap, from any
- * thread.  Results and errno are those of the call, and errno is also ENOMEM if there is no private
- * memory for the bytes; roam_fread and roam_fwrite then return 0.  Each makes one such call, but on
+ * thread.  Results and errno are those of the call; if there is no private memory for the bytes,
+ * errno is ENOMEM, and roam_fread and roam_fwrite return 0.  Each makes one such call, but on
  * regular files roam_read and roam_write transfer a megabyte at a time.  Buffers outside of the
  * heap are passed on unchanged.
  */
@@ -502,18 +502,19 @@ enum roam_err roam_cond_broadcast(const void *cond);
 
 /*
  * Reader-writer locks: any number of threads hold one for reading, or one thread for writing.  A
- * struct roam_rwlock lies in the heap, zero at first, and is no program's to look into; other calls
- * must not use its address.  Readers that come while a writer waits go after it.  Errors, besides
- * those of roam_lock and roam_unlock: ROAM_ENOTOURS (not in the heap), ROAM_EBUSY (tryrdlock,
- * trywrlock: held, or just being taken or let go by another thread), ROAM_ETIMEDOUT (until: not had
- * when roam_clock_us() reached `until_us`; as with roam_cond_wait_until that may take as long as
- * roam_lock), ROAM_ENOTHELD (rwunlock).  A thread that holds it for reading must not ask for it
- * again: it could wait for itself.
+ * struct roam_rwlock lies in the heap and is zero at first; programs must not read or write its
+ * members, and must not pass its address to other calls.  Readers that come while a writer waits go
+ * after it.  Errors, besides those of roam_lock and roam_unlock: ROAM_ENOTOURS (not in the heap),
+ * ROAM_EBUSY (tryrdlock, trywrlock: held, or just being taken or released by another thread),
+ * ROAM_ETIMEDOUT (until: not taken when roam_clock_us() reached `until_us`; as with
+ * roam_cond_wait_until the call may take as long as roam_lock), ROAM_ENOTHELD (rwunlock).  A thread
+ * that holds the lock for reading must not ask for it again: the thread could wait for itself.
  *
- * Taking it is an acquire of what its writers wrote in their sections.  rwunlock is a release;
- * under scope consistency only a writer's is.  The lock is made of another lock and two conditions:
- * taking it for reading is one short section, letting it go another one, and each on another node
- * than the last one fetches a page.  So it is worth its price where readers' sections are long.
+ * Taking the lock is an acquire of all that its writers wrote in their sections.  rwunlock is a
+ * release; under scope consistency only a writer's is.  The lock is made of another lock and two
+ * conditions: a reader takes and releases that lock once to begin reading and once to end it, and
+ * each of these short sections fetches a page if the last one was on another node.  So a
+ * reader-writer lock is worth its price where readers' sections are long.
  */
 struct roam_rwlock {
 	uint32_t readers; /* that hold it */
@@ -576,9 +577,9 @@ void roam_stats_print(int fd);
  * call them, from the first one's begin to the last one's end.  Each acts on the calling node:
  * nodes that a program creates after roam_roi_begin count from their start, and a program that
  * marks a part of its parallel phase calls both on every node, best behind a barrier.  A
- * roam_roi_end without a roam_roi_begin ends what began with the node.  Neither blocks nor
- * synchronises; before roam starts they do nothing.  ROAM_STATS_AFTER is a begin that the user
- * makes: what came before that barrier is left out, with or without marks.
+ * roam_roi_end without a roam_roi_begin ends a region that began with the node.  Neither blocks nor
+ * synchronises; before roam starts they do nothing.  ROAM_STATS_AFTER is a roam_roi_begin that the
+ * user sets: what came before that barrier is left out, with or without these calls in the program.
  */
 void roam_roi_begin(void);
 void roam_roi_end(void);

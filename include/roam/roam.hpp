@@ -10,10 +10,10 @@
  *		std::lock_guard guard(shared->mutex);
  *	});
  *
- * What nodes share must be in the heap with all that it points to: an object made by roam::make, its
- * containers with roam::allocator, as roam::vector and the others here have.  A container is no
- * safer than it is between threads: changes need a lock.  A container that is a local variable is
- * this node's alone; only its elements are in the heap.
+ * What nodes share must lie in the heap, and so must all that it points to: make the object by
+ * roam::make, and its containers with roam::allocator, which roam::vector and the other containers
+ * here have.  Nodes must lock a container before they change it, as threads must.  A container that
+ * is a local variable belongs to this node alone; only its elements are in the heap.
  *
  * Errors are roam::error; std::bad_alloc if the heap is full.
  */

@@ -30,8 +30,8 @@ enum roam_transport_caps {
 	ROAM_CAP_MAPPED = 4,
 	ROAM_CAP_HOSTS = 8, /* reaches nodes of other hosts, too */
 	ROAM_CAP_NAMED = 16, /* used only where ROAM_TRANSPORT names it, however cheap it is */
-	ROAM_CAP_BARE = 32 /* passes the seal by, unless that was asked for: auto uses it only
-			      with ROAM_SEAL=off */
+	ROAM_CAP_BARE = 32 /* messages are sealed only if ROAM_SEAL names a seal: auto uses the
+			      transport only with ROAM_SEAL=off */
 };
 
 /*
@@ -101,18 +101,18 @@ struct roam_transport_params {
 	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are on this host */
 	uint64_t others;    /* peers that another transport reaches (bit i: node i) */
 	int bell;           /* an eventfd by which `others` wake a thread in wait(); 0: none */
-	/* Where wait() sleeps, too: file() of the job's other transports; until open() returns. */
+	/* file() of the job's other transports: wait() sleeps there, too; until open() returns. */
 	const int *files;
 	unsigned file_count;
 
 	/* Layers (transports over another transport): the one below, opened, and its state. */
 	const struct roam_transport *lower;
 	void *lower_state;
-	/* The layer that joins several: these, each peer in one of them; until open() returns. */
+	/* The layer that joins several ways: these, each peer in one; until open() returns. */
 	const struct roam_transport_way *ways;
 	unsigned way_count;
 	void *stats;      /* the node's counters; NULL: none */
-	const void *seal; /* the keys that seal datagrams; NULL: a checksum does */
+	const void *seal; /* the keys that seal datagrams; NULL: these have a checksum */
 
 	/*
 	 * Layers that notice silent peers call `lost` when a peer has been silent for deadline_ns.
@@ -135,7 +135,7 @@ struct roam_transport_params {
 
 	/*
 	 * Called after a layer has sent something by itself, outside of its own send(): the peer
-	 * may sleep where the transport does not wake it.  NULL: the transport wakes it.
+	 * may sleep in a place where the transport does not wake it.  NULL: the transport wakes it.
 	 */
 	void (*rouse)(void *now_arg, unsigned peer);
 };
@@ -149,9 +149,10 @@ typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t 
 
 /*
  * One-sided operations, for a network card that reaches the memory of nodes on other hosts without
- * their processors.  No transport has them yet: they would be a third way of reaching a peer,
- * beside loads and stores, and messages.  A transport has all of them or none; if it has them, they
- * serve every operation on pages, headers and words of a peer that it reaches.
+ * their processors.  No transport has them yet, not even verbs, which sends messages: they would be
+ * a third way of reaching a peer, beside loads and stores, and messages.  A transport has all of
+ * them or none; if it has them, they serve every operation on pages, headers and words of a peer
+ * that it reaches.
  *
  * An address is a peer and an offset in the peer's segment.  `attach` is called once, with the
  * node's segment, after open() and before the node's card is passed on; the card tells peers the

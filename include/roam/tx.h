@@ -16,43 +16,44 @@
  *
  * roam_tx runs the function, which uses the heap by ordinary loads and stores.  No other node sees
  * what it stores before it has returned; then other nodes see all of it at once.  If another node
- * has changed a page meanwhile that the function's node could read, the function begins anew: its
+ * meanwhile changes a page that the function's node could read, the function begins anew: its
  * stores are undone, and it finds its stack, registers, floating-point control, signal mask and
  * arguments as at the start.  So it must be written to be run several times.  All transactions, and
  * all loads and stores outside of them, have one order, which each node's program follows (strict
- * serializability), and also an attempt that will begin anew sees the heap as it was at one moment
- * of that order: it never meets a structure that is half changed.
+ * serializability), and even an attempt that will begin anew sees the heap as it was at one moment
+ * of that order: it never finds a structure half changed.
  *
- * What is compared is pages: two nodes that use different variables of one page stand in each
- * other's way.  A store that a node makes outside of a transaction takes the page from all
- * transactions that could read it, and they begin anew.  Of two transactions that stand in each
- * other's way, the one that ends first wins; but one that has begun anew ROAM_TX_FAIR times in a
- * row (4) wins then: no other one is committed before it.
+ * The unit of comparison is the page: two nodes that use different variables of one page conflict.
+ * A store that a node makes outside of a transaction takes the page from all transactions that
+ * could read it, and these begin anew.  Of two transactions that conflict, the one that ends first
+ * wins; but one that has begun anew ROAM_TX_FAIR times in a row (4) wins then: no other one is
+ * committed before it.
  *
  * A node runs one transaction at a time, and must have one thread: roam_tx returns ROAM_ESTATE as
- * soon as a second one has registered or touched the heap (and under ROAM_THREADS).  A thread that
- * touches the heap for the first time during a transaction would see what is not committed, and is
- * the program's error.
+ * soon as a second one has registered or touched the heap (and under ROAM_THREADS).  A program must
+ * not let a second thread touch the heap for the first time during a transaction: that thread would
+ * see what is not committed.
  *
  * What the function may do:
  * - Store to the heap.  What it stores to private memory (its static variables, or through `arg`)
- *   stays as it is when it begins anew; roam_tx_on_abort can undo that.
+ *   stays as it is when the function begins anew; roam_tx_on_abort can undo such stores.
  * - Call roam_alloc, roam_realloc and roam_free.  What an attempt has allocated is freed when it
  *   begins anew; what it frees is freed when it is committed.  Not with ROAM_CHECK=heap:
  *   roam_alloc returns NULL, and roam_errno() is ROAM_EUNSUPPORTED.
- * - Call roam_touch, roam_prefetch, and what only asks (roam_node, roam_counter and the like).
+ * - Call roam_touch, roam_prefetch, and functions that only return a value (roam_node, roam_counter
+ *   and the like).
  * - Not call what synchronises, creates, waits or ends: locks, conditions, barriers, flags,
  *   reductions, PastSet, roam_create, roam_wait_for_end, roam_finish.  They return ROAM_ESTATE and
  *   do nothing.  Between transactions all of them work as under any other protocol; a transaction
  *   may run while its thread holds locks.  roam_pin returns NULL, roam_unpin ROAM_ESTATE, and
  *   roam_read and the like fail (errno is EBUSY).
  * - Not give heap memory to functions of libraries that take locks or memory while they use it,
- *   such as printf("%s"), or qsort of more than a kilobyte.  It may begin anew at any access of the
- *   heap, and leaves every function that runs then without a word, as longjmp does.  To copy
- *   between the heap and private memory (memcpy) is allowed.
+ *   such as printf("%s"), or qsort of more than a kilobyte.  The transaction may begin anew at any
+ *   access to the heap, and every function that is running then is left without notice, as by
+ *   longjmp.  Copying between the heap and private memory (memcpy) is allowed.
  * - Not end in another way than by return, roam_tx_retry or exit.  A jump (longjmp, an exception)
- *   out of it ends the job with a line at the thread's next call of roam.  exit undoes it first.
- *   Its thread is not cancelled before roam_tx returns.
+ *   out of the function ends the job with a line at the thread's next call of roam.  exit first
+ *   undoes the transaction.  A cancellation of the thread is held back until roam_tx returns.
  *
  * A function begins anew when it next touches a page to which its node has no access, or calls
  * roam, or returns.  One that does none of that and never ends is not interrupted.
@@ -80,17 +81,17 @@ struct roam_tx_options {
 
 /*
  * Runs fn(arg) as a transaction, and returns when it is committed.  `options` may be NULL.  Within
- * a transaction it just calls fn, as a part of that one.  Errors, after which nothing of it was
- * done: ROAM_EINVAL (no fn), ROAM_EUNSUPPORTED (the job's protocol has no transactions),
+ * a transaction roam_tx just calls fn, as a part of that transaction.  Errors, after which nothing
+ * of fn was done: ROAM_EINVAL (no fn), ROAM_EUNSUPPORTED (the job's protocol has no transactions),
  * ROAM_ESTATE (the node has several threads; or a function of roam_tx_on_commit or roam_tx_on_abort
  * calls it), ROAM_ETIMEDOUT (the attempts are used up), those of roam_start.
  */
 ROAM_RESULT enum roam_err roam_tx(roam_tx_fn *fn, void *arg, const struct roam_tx_options *options);
 
 /*
- * In a transaction: what it has read is not what it needs.  Undoes it, waits until another node has
- * changed a page that this node could read, and begins anew.  Does not return.  Outside of a
- * transaction it ends the job with a line.
+ * Called in a transaction whose function has read values that do not yet let it go on.  Undoes the
+ * transaction, waits until another node has changed a page that this node could read, and begins
+ * anew.  Does not return.  Outside of a transaction it ends the job with a line.
  */
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((noreturn))
@@ -98,10 +99,10 @@ __attribute__((noreturn))
 void roam_tx_retry(void);
 
 /*
- * roam_tx of `first`; if that calls roam_tx_retry, its stores are undone and `second` runs in its
- * place, as a part of the same transaction: what the two have read is of one moment.  If `second`
- * calls roam_tx_retry, too, it waits until something that either could read has changed, and begins
- * with `first` anew.  Errors: those of roam_tx, ROAM_ESTATE within a transaction,
+ * As roam_tx(first, ...), but if `first` calls roam_tx_retry, its stores are undone and `second`
+ * runs in its place, as a part of the same transaction: both have read the heap of one moment.  If
+ * `second` calls roam_tx_retry, too, it waits until something that either could read has changed,
+ * and begins with `first` anew.  Errors: those of roam_tx, ROAM_ESTATE within a transaction,
  * ROAM_EUNSUPPORTED in a job of one node.
  */
 ROAM_RESULT enum roam_err roam_tx_or_else(roam_tx_fn *first, roam_tx_fn *second, void *arg,

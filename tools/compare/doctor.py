@@ -8,13 +8,13 @@ usage: roam doctor [OPTION]... [--] PROGRAM [ARGUMENT]...
   --run             start PROGRAM by `roam run -n NODES`
   --input FILE      the standard input of PROGRAM; {nodes} in the name is replaced
   --json FILE       write the verdicts, for other programs; -: to standard output, without text
-  --sharing         say instead, of each allocation, which nodes wrote which bytes of the pages that
-                    several use, and the faults and fetches of these pages: one run, on the largest
-                    number of nodes
-  --html FILE       with --sharing: the same as a page with a heat map
+  --sharing         instead, run PROGRAM once, on the largest number of nodes, and print for each
+                    allocation which nodes wrote which bytes of the pages that several nodes use,
+                    and the faults and fetches of these pages
+  --html FILE       with --sharing: write the tables and a heat map as an HTML page
 
-PROGRAM gets its nodes by -pNODES before its arguments, by a -pN or {nodes} among them, or by `roam run
--n NODES`; what it takes is found out by starting it.  It runs under one protocol of each model, SC, RC
+PROGRAM is told the number of nodes by -pNODES before its arguments, or by a -pN or {nodes} among them,
+or gets its nodes from `roam run -n NODES`; the doctor finds out which by starting it.  It runs under one protocol of each model, SC, RC
 and ScC: as it is, with random delays, without fetching ahead, with ROAM_CHECK=race,statics,sharing,
 pointers, and with ROAM_CHECK=heap.
 What it prints is its answer, as far as it is alike in all runs under SC; "verified ok" counts for all
