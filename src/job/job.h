@@ -190,6 +190,9 @@ enum roam_err roami_job_says_sealed(void);
  */
 enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked);
 
+/* The program asks for other nodes than the launcher started: to `line`. */
+void roami_job_says_asked(const struct roami_job *job, unsigned asked, char *line, size_t bytes);
+
 /* ---- choose.c */
 
 /*

@@ -7,6 +7,7 @@
 #include "base/layers.h"
 #include "job/job.h"
 #include "job/local.h"
+#include "job/team.h"
 
 /* The job to which a node's environment belongs. */
 static struct roami_job *job_of(struct roami_node *node)
@@ -101,6 +102,20 @@ enum roam_err roami_job_says_sealed(void)
 	return ROAM_ESTATE;
 }
 
+void roami_job_says_asked(const struct roami_job *job, unsigned asked, char *line, size_t bytes)
+{
+	unsigned threads = roami_team_threads(job);
+
+	if (threads > 1)
+		snprintf(line, bytes,
+			 "the program asks for %u nodes of %u threads (ROAM_THREADS), the launcher "
+			 "started %u",
+			 asked, threads, job->boot.nodes);
+	else
+		snprintf(line, bytes, "the program asks for %u nodes, the launcher started %u",
+			 asked, job->boot.nodes);
+}
+
 enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked)
 {
 	char line[300];
@@ -110,9 +125,7 @@ enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked)
 		 "roam_start, roam_node, roam_nodes or a synchronisation came first; begin with "
 		 "roam_start_main");
 	if (asked != 0 && job->rounds == 0)
-		snprintf(line, sizeof(line),
-			 "the program asks for %u nodes, the launcher started %u", asked,
-			 job->boot.nodes);
+		roami_job_says_asked(job, asked, line, sizeof(line));
 	roami_job_says_line(job, line);
 	return ROAM_ESTATE;
 }

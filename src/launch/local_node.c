@@ -115,8 +115,7 @@ static void local_compare(struct roami_job *job)
 	}
 	if (first->asked == 0 || first->asked == job->nodes)
 		return;
-	snprintf(line, sizeof(line), "the program asks for %u nodes, the launcher started %u",
-		 first->asked, job->nodes);
+	roami_job_says_asked(job, first->asked, line, sizeof(line));
 	local_fail(job, line);
 }
 

@@ -664,6 +664,7 @@ static enum roam_err wireup_join(struct roami_job *job, unsigned asked)
 				   .bell = wireup_make_bell(job)};
 	size_t least = offsetof(struct wireup_card, keys);
 	const struct wireup_card *first = (const void *)wireup_of(job)->blobs[0].data;
+	char line[200];
 
 	roami_build_card(&job->options, &mine.card);
 	if (job->boot.me == 0)
@@ -675,9 +676,10 @@ static enum roam_err wireup_join(struct roami_job *job, unsigned asked)
 		wireup_compare(job, &first->card, node);
 	if (wireup_of(job)->blobs[0].bytes != sizeof(mine))
 		WIREUP_FAIL(job, WIREUP_OLD, 0);
-	if (first->card.asked != 0 && first->card.asked != job->boot.nodes)
-		WIREUP_FAIL(job, "the program asks for %u nodes, the launcher started %u",
-			    first->card.asked, job->boot.nodes);
+	if (first->card.asked != 0 && first->card.asked != job->boot.nodes) {
+		roami_job_says_asked(job, first->card.asked, line, sizeof(line));
+		WIREUP_FAIL(job, "%s", line);
+	}
 	wireup_open_key(job, first);
 	return wireup_map(job);
 }

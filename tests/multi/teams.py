@@ -175,7 +175,7 @@ def late_statics():
         raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
 
 
-ASKS_FOR_TWO = r'^roam: the program asks for 2 nodes, the launcher started 1$'
+ASKS_FOR_TWO = r'^roam: the program asks for 2 nodes of 2 threads \(ROAM_THREADS\), the launcher started 1$'
 NODES = '/sys/devices/system/node'
 OWN_MOUNTS = ['unshare', '--mount', '--propagation', 'private']
 
@@ -194,9 +194,17 @@ def two_domains():
         result = run([*OWN_MOUNTS, 'sh', '-c', 'mount --bind "$1" "$2" && shift 2 && exec "$@"', 'sh', place, NODES,
                       *with_option(2, ['--threads', 'auto', '--report-bindings'],
                                    *map(str, team('all', len(cpus), len(halves[0]), 1)))], env={})
-    said = re.findall(r'^roam: node (\d) .*: CPUs ([\d,-]+)$', result.err, re.MULTILINE)
+    said = re.findall(r'^roam: node (\d) .*: (?:\d+ threads, )?CPUs ([\d,-]+)$', result.err, re.MULTILINE)
     if result.status != 0 or f'{len(cpus)} processes right' not in result.out or \
             [sorted(spread(text)) for _, text in sorted(said)] != list(map(list, halves)):
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
+
+
+def bindings():
+    """Each node says how many threads it has, and where they may run."""
+    result = run(with_option(2, ['--threads', '3', '--report-bindings'], *map(str, team('all', 6, 3, 1))), env={})
+    said = re.findall(r'^roam: node (\d) on host \S+ \(pid \d+\): 3 threads, CPUs [\d,-]+$', result.err, re.MULTILINE)
+    if result.status != 0 or sorted(said) != ['0', '1'] or '6 processes right' not in result.out:
         raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
 
 
@@ -217,6 +225,7 @@ def domain_cases():
 def team_cases():
     """Nodes of several threads."""
     yield from domain_cases()
+    yield ('bindings of threads', bindings)
     for text, env in matrix([0, 1]):
         for how, processes, threads in (('all', 4, 2), ('loop', 6, 3), ('loop', 4, 4), ('unequal', 6, 2)):
             yield (f'team {how} {processes} / {threads} {text}', right,

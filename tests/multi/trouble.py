@@ -260,6 +260,11 @@ def limits_of_space(start):
                                ('64G', 140000), ('64G', 300000), *fits]]
     if works != [False] * 7 + [True] * len(fits):
         raise Wrong(f'worked: {works}')
+    for nodes, heap, mib in ((2, '64M', 1953), (1, '4G', 5 * 4096)):
+        command = [program('stranger'), 'start', str(nodes)]
+        if not one_line_or_well(command if start == 'fork' else launched(nodes, *command), line,
+                                env={'ROAM_HEAP': heap}, limits={resource.RLIMIT_AS: mib << 20}):
+            raise Wrong(f'{nodes} nodes with {heap} in {mib} MiB')
 
 
 def limits_of_files(start):
