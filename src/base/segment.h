@@ -106,6 +106,8 @@ struct roami_lock_record {
 	_Atomic uint64_t id;
 	_Atomic uint32_t word;
 	_Atomic uint32_t grants; /* from node to node: waiting threads see progress */
+	_Atomic uint64_t kept;   /* the node for which the token is kept, + 1; a serial above it */
+	_Atomic uint64_t hurry;  /* nodes for which no token is kept, a bit each */
 	/*
 	 * Per node: what the last holder had seen; then, of 32 bits each, the node queued behind
 	 * it, + 1.

@@ -18,6 +18,9 @@
 #include "sync/log.h"
 #include "sync/sync.h"
 
+#define KEEP_NS     3000u  /* a token kept by a node that does not take it again so long is free */
+#define PATIENCE_NS 10000u /* so long a waiting thread lets others have the lock again and again */
+
 static unsigned lock_type(const struct roami_node *node, unsigned message)
 {
 	roami_contract(message <= LOCK_BUSY);
@@ -45,6 +48,9 @@ struct lock_wait {
 	uint32_t ticket;
 	uint32_t grants; /* of the record, when it looked last */
 	uint64_t until;  /* of env->now; ROAMI_FOREVER */
+	uint64_t patient; /* until then, of env->now; 0: no more */
+	uint64_t kept;    /* the record's word when it looked last, */
+	uint64_t ripe;    /* and when the token may be taken that is kept by it */
 };
 
 /* A ticket that its thread has given up: no thread waits for its turn. */
@@ -171,12 +177,48 @@ static bool lock_late(const struct lock_wait *wait)
 	return wait->until != ROAMI_FOREVER && wait->node->env->now(wait->node) >= wait->until;
 }
 
+/* Patience has come to its end, which is still to be said. */
+static bool lock_impatient(const struct lock_wait *wait)
+{
+	return wait->patient != 0 && wait->node->env->now(wait->node) >= wait->patient;
+}
+
 /* The threads of this node that came before have had the lock. */
 static bool lock_next(void *arg)
 {
 	struct lock_wait *wait = arg;
 
 	return atomic_load(&wait->lock->serving) == wait->ticket || lock_late(wait);
+}
+
+/* When the thread has to look again though nothing changes. */
+static uint64_t lock_alarm(const struct lock_wait *wait)
+{
+	return wait->patient != 0 && wait->patient < wait->until ? wait->patient : wait->until;
+}
+
+/*
+ * A token lies in the record for this node, and has lain there long enough, or this thread has
+ * waited long enough.  The spin is held.
+ */
+static bool lock_ripe(struct lock_wait *wait)
+{
+	const struct roami_lock *lock = wait->lock;
+	uint64_t now, kept;
+
+	roami_contract(roami_spin_held(&lock->spin));
+	if (!lock->asked || lock->record == NULL)
+		return false;
+	if (wait->patient == 0 && !lock->hurried)
+		return true;
+	kept = roami_lock_kept_for(wait->node, lock);
+	if (kept == 0)
+		return false;
+	now = wait->node->env->now(wait->node);
+	if (kept != wait->kept)
+		wait->ripe = now + KEEP_NS;
+	wait->kept = kept;
+	return lock->hurried || now >= wait->ripe;
 }
 
 /*
@@ -188,10 +230,10 @@ static bool lock_turn(void *arg)
 	struct lock_wait *wait = arg;
 	bool turn;
 
-	if (record_grants(wait->lock) != wait->grants || lock_late(wait))
+	if (record_grants(wait->lock) != wait->grants || lock_late(wait) || lock_impatient(wait))
 		return true;
 	roami_spin_lock(wait->node, &wait->lock->spin);
-	turn = lock_may_hold(wait->lock, wait->ticket);
+	turn = lock_may_hold(wait->lock, wait->ticket) || lock_ripe(wait);
 	roami_spin_unlock(&wait->lock->spin);
 	return turn;
 }
@@ -249,13 +291,18 @@ static bool lock_pass_on(struct roami_node *node, struct roami_lock *lock)
 	lock_skip(lock);
 	waiters = lock->tickets != lock->serving;
 	lock->mode->pass(node, lock, waiters);
-	if (lock->next != ROAM_NOBODY && lock->serving == lock->next_after) {
-		lock_grant(node, lock);
-		lock->asked = false;
-		lock_skip(lock);
-		waiters = lock->tickets != lock->serving;
-		if (waiters)
-			lock->mode->ask(node, lock, false);
+	if (lock->next == ROAM_NOBODY || lock->serving != lock->next_after)
+		return waiters;
+	if (!waiters && lock->mode->keep(node, lock))
+		return false;
+	lock_grant(node, lock);
+	lock->asked = false;
+	lock_skip(lock);
+	waiters = lock->tickets != lock->serving;
+	if (waiters) {
+		lock->mode->ask(node, lock, false);
+		if (lock->asked)
+			lock->mode->seize(node, lock, true); /* they have waited already */
 	}
 	return waiters;
 }
@@ -277,6 +324,8 @@ static void lock_leave(struct roami_node *node, struct roami_lock *lock, uint32_
 		*left = (struct lock_left){node->env->thread(node), ticket};
 		lock->left.count++;
 	}
+	if (lock->asked && !lock->token) /* perhaps no thread looks any more */
+		lock->mode->seize(node, lock, true);
 	if (lock->token && lock->holder == 0) {
 		waiters = lock_pass_on(node, lock);
 	} else {
@@ -355,7 +404,7 @@ bool roami_lock_quick(struct roami_node *node, uint64_t id)
 
 	if (lock == NULL)
 		return false;
-	if (!lock->token && !lock->asked && lock->record != NULL &&
+	if (!lock->token && !lock->asked && lock->record != NULL && lock->kept == 0 &&
 	    lock->tickets == lock->serving)
 		lock->mode->ask(node, lock, true);
 	/* A token that has something to acquire waits here for roami_lock. */
@@ -435,6 +484,34 @@ static enum roam_err lock_hold(struct roami_node *node, struct roami_lock *lock,
 	return ROAM_OK;
 }
 
+/* What ends by itself is no hang. */
+static void lock_wait_shown(const struct lock_wait *wait)
+{
+	bool ends = lock_alarm(wait) != ROAMI_FOREVER;
+
+	roami_node_waits(wait->node, ROAM_SYNC_LOCK + 1, wait->lock->id,
+			 ends ? ROAMI_WAITS_ENDS : 0);
+}
+
+/* Takes the token if it lies in the record for long enough, and the lock if its turn has come. */
+static bool lock_take_kept(struct lock_wait *wait, bool *fresh_p)
+{
+	struct roami_node *node = wait->node;
+	struct roami_lock *lock = wait->lock;
+	bool mine;
+
+	roami_spin_lock(node, &lock->spin);
+	if (lock_impatient(wait)) {
+		wait->patient = 0;
+		lock_wait_shown(wait);
+	}
+	if (lock_ripe(wait))
+		lock->mode->seize(node, lock, wait->patient == 0);
+	mine = lock_take_now(node, lock, wait->ticket, fresh_p);
+	roami_spin_unlock(&lock->spin);
+	return mine;
+}
+
 /* Waits for the turn of wait->ticket and takes the lock; false: it is too late. */
 static bool lock_await(struct lock_wait *wait, bool *fresh_p)
 {
@@ -443,18 +520,20 @@ static bool lock_await(struct lock_wait *wait, bool *fresh_p)
 	uint64_t start = roami_os_cycles();
 	bool forever = wait->until == ROAMI_FOREVER, mine;
 
-	/* What ends by itself is no hang. */
-	roami_node_waits(node, ROAM_SYNC_LOCK + 1, lock->id, forever ? 0 : ROAMI_WAITS_ENDS);
+	lock_wait_shown(wait);
 	if (!forever)
 		roami_wait_until(node, wait->until);
 	roami_wait_ticket(node, wait->ticket, lock_next, wait);
+	if (lock->record != NULL)
+		wait->patient = node->env->now(node) + PATIENCE_NS;
+	lock_wait_shown(wait);
 	do {
+		roami_wait_until(node, lock_alarm(wait));
 		wait->grants = record_grants(lock);
 		roami_wait(node, lock_turn, wait);
-		mine = lock_take(node, lock, wait->ticket, fresh_p);
+		mine = lock_take_kept(wait, fresh_p);
 	} while (!mine && !lock_late(wait));
-	if (!forever)
-		roami_wait_until(node, ROAMI_FOREVER);
+	roami_wait_until(node, ROAMI_FOREVER);
 	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
 	return mine;
@@ -464,7 +543,7 @@ enum roam_err roami_lock_until(struct roami_node *node, uint64_t id, uint64_t un
 {
 	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
 	struct roami_lock *lock = lock_wanted(node, &sync);
-	struct lock_wait wait = {node, lock, 0, 0, until};
+	struct lock_wait wait = {.node = node, .lock = lock, .until = until};
 	bool fresh = false, mine;
 
 	roami_spin_lock(node, &lock->spin);
@@ -507,7 +586,7 @@ enum roam_err roami_lock_try(struct roami_node *node, uint64_t id)
 {
 	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
 	struct roami_lock *lock = lock_wanted(node, &sync);
-	struct lock_wait wait = {node, lock, 0, 0, ROAMI_FOREVER};
+	struct lock_wait wait = {.node = node, .lock = lock, .until = ROAMI_FOREVER};
 	bool fresh = false, asks = false;
 
 	roami_spin_lock(node, &lock->spin);
@@ -748,6 +827,7 @@ static void lock_handle_grant(struct roami_node *node, const struct roam_request
 	lock->token = true;
 	lock->asked = false;
 	lock->fresh = true;
+	roami_lock_calm(node, lock);
 	if (lock->serving == lock->tickets ||
 	    (lock->next != ROAM_NOBODY && lock->serving == lock->next_after))
 		waiters = lock_pass_on(node, lock); /* those it was for have given up */

@@ -17,6 +17,10 @@ extern const struct roami_lock_mode roami_lock_by_messages; /* lock_msg.c */
 #define WORD_TAIL  0xffffu
 #define WORD_TAKEN 0x10000u
 
+/* Of a record's word of a kept token: the node, + 1, for which it is kept; 0: it is not. */
+#define KEPT_FOR  0xffffu
+#define KEPT_NEXT 0x10000u
+
 /*
  * Whether this node was the last to take the token from the record, or to queue there: otherwise it
  * has something to acquire, or to wait for.  Without the lock's spin; told is set.
@@ -34,6 +38,18 @@ static inline bool roami_lock_last_here(const struct roami_node *node,
  */
 void roami_lock_send(struct roami_node *node, const struct roami_lock *lock, unsigned to,
 		     unsigned message, bool trying);
+
+/* The token has come: this node waits no longer.  The lock's spin is held. */
+void roami_lock_calm(struct roami_node *node, struct roami_lock *lock);
+
+/* Whether a token is kept for this node: the record's word; 0: none. */
+static inline uint64_t roami_lock_kept_for(const struct roami_node *node,
+					   const struct roami_lock *lock)
+{
+	uint64_t word = atomic_load_explicit(&lock->record->kept, memory_order_relaxed);
+
+	return (word & KEPT_FOR) == node->me + 1u ? word : 0;
+}
 
 /* At the home of a lock by messages: `asker` becomes the tail; the previous one.  Spin held. */
 unsigned roami_lock_swap_tail(struct roami_lock *lock, unsigned asker);

@@ -39,6 +39,22 @@ static void messages_pass(struct roami_node *node, struct roami_lock *lock, bool
 	roami_contract(roami_spin_held(&lock->spin) && lock->record == NULL);
 }
 
+/* The node that follows could take nothing by itself. */
+static bool messages_keep(struct roami_node *node, struct roami_lock *lock)
+{
+	(void)node;
+	roami_contract(roami_spin_held(&lock->spin) && lock->token);
+	return false;
+}
+
+static bool messages_seize(struct roami_node *node, struct roami_lock *lock, bool hurry)
+{
+	(void)node;
+	(void)hurry;
+	roami_contract(roami_spin_held(&lock->spin) && !lock->token);
+	return false;
+}
+
 static unsigned messages_follower(struct roami_node *node, const struct roami_lock *lock)
 {
 	roami_contract(roami_spin_held(&lock->spin));
@@ -46,5 +62,5 @@ static unsigned messages_follower(struct roami_node *node, const struct roami_lo
 	return lock->next;
 }
 
-const struct roami_lock_mode roami_lock_by_messages = {messages_ask, messages_pass,
-						       messages_follower};
+const struct roami_lock_mode roami_lock_by_messages = {
+	messages_ask, messages_pass, messages_keep, messages_seize, messages_follower};

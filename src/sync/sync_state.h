@@ -22,6 +22,17 @@ struct roami_lock_mode {
 	 * own thread waits (`waiters`), gives the token back.
 	 */
 	void (*pass)(struct roami_node *node, struct roami_lock *lock, bool waiters);
+	/*
+	 * It is lock->next's turn.  Leaves the token where this node may have it back by `ask`, and
+	 * that node by `seize`; false: it must be granted, because this node would not come back
+	 * soon, or the other one has hurry.
+	 */
+	bool (*keep)(struct roami_node *node, struct roami_lock *lock);
+	/*
+	 * This node waits for the token.  Takes one that is kept for it; `hurry`: from now on, and
+	 * until it has the token, none is.
+	 */
+	bool (*seize)(struct roami_node *node, struct roami_lock *lock, bool hurry);
 	/* The node that waits for this one to unlock; ROAM_NOBODY. */
 	unsigned (*follower)(struct roami_node *node, const struct roami_lock *lock);
 };
@@ -59,6 +70,10 @@ struct roami_lock {
 	bool asked;               /* this node asked for it */
 	bool fresh;               /* granted, and the acquire is still to be done */
 	bool busy;                /* asked to try: another node's section goes on */
+	bool hurried;             /* asked with hurry: this node's bit in the record is set */
+	uint8_t lost;             /* tokens kept in vain, one after the other */
+	uint32_t grant_now;       /* so many turns of others come before one is kept again */
+	uint64_t kept;            /* the record's word of the last token kept; 0: none */
 	struct roami_lock_record *record;   /* where the queue is kept; NULL: by messages */
 	const struct roami_lock_mode *mode; /* NULL: not resolved yet */
 	struct roami_vec left;              /* struct lock_left: tickets given up */

@@ -358,6 +358,7 @@ static bool fiber_can_run(struct world *world, struct world_fiber *fiber)
 		return true;
 	case FIBER_WAITING:
 		return fiber->notified || node_can_poll(node) ||
+		       (fiber->until != 0 && fiber->until <= world->now) ||
 		       (fiber->wake <= world->now && roami_msg_stuck(node));
 	case FIBER_SERVICE:
 		return node_can_poll(node) || (fiber->wake <= world->now && roami_msg_stuck(node));
@@ -390,6 +391,9 @@ static uint64_t world_next(struct world *world)
 
 		if (timed && fiber->wake > world->now && fiber->wake < next)
 			next = fiber->wake;
+		if (fiber->state == FIBER_WAITING && fiber->until > world->now &&
+		    fiber->until < next)
+			next = fiber->until;
 	}
 	return next;
 }

@@ -41,6 +41,11 @@ static void env_wait(struct roami_node *node, uint64_t ticket, bool (*condition)
 	}
 }
 
+static void env_until(struct roami_node *node, uint64_t when)
+{
+	world_of(node)->current->until = when == ROAMI_FOREVER ? 0 : when;
+}
+
 static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 {
 	struct world *world = world_of(node);
@@ -55,7 +60,7 @@ static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 static const struct roami_sleep env_sleep = {
 	.wait = env_wait,
 	.changed = env_changed,
-	.until = no_sleep_until,
+	.until = env_until,
 	.sent = no_sleep_sent,
 	.begin = no_sleep_begin,
 	.end = no_sleep_end,

@@ -24,6 +24,7 @@ struct world_fiber {
 	bool notified;
 	enum fiber_state state;
 	uint64_t wake; /* FIBER_SLEEPING: when; others: look again then */
+	uint64_t until; /* what it waits for may hold then though nothing changes; 0: no */
 	unsigned region;
 	void (*fn)(void *arg);
 	void *arg;
