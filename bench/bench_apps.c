@@ -48,7 +48,7 @@
 	}
 
 /* adapt, which finds out how pages are shared, compared with the best of the other protocols. */
-#define RIVALS(kernel, size, more, check)                                                          \
+#define RIVALS(kernel, size, more, check, ratio, text)                                             \
 	{                                                                                          \
 		.name = kernel "_adapt", .arguments = {size, more}, .verify = check, .pair = 1.1,  \
 		.pair_goal = "<= 1.1 x the best of the others", .program = kernel,                 \
@@ -56,27 +56,31 @@
 	}
 
 /* As one node of two threads, which takes no faults. */
-#define TEAM(kernel, size, more, check)                                                           \
+#define TEAM(kernel, size, more, check, ratio, text)                                              \
 	{                                                                                          \
 		.name = kernel, .arguments = {size, more}, .verify = check, .pair = 1.05,          \
 		.pair_goal = "<= 1.05 x threads", .two = true, .threads = 2,                       \
 	}
 
+/* The programs of the suite, in the sizes that all are compared in, and what 2 nodes may take. */
+#define EACH(ROW) \
+	ROW("fft", "-m24", NULL, "-t", 1.4, "1.4"), \
+	ROW("lu", "-n3072", "-b16", "-t", 1.15, "1.15"), \
+	ROW("ocean", "-n2050", NULL, "-c", 1.15, "1.15"), \
+	ROW("radix", "-n32M", NULL, "-t", 1.4, "1.4"), \
+	ROW("lu-nc", "-n3072", "-b16", "-t", 1.4, "1.4"), \
+	ROW("ocean-nc", "-n2050", NULL, "-c", 1.15, "1.15"), \
+	ROW("cholesky", "-n40", NULL, "-t", 1.4, "1.4"), \
+	ROW("barnes", "-n131072", NULL, "-t", 2.5, "2.5"), \
+	ROW("fmm", "-n262144", NULL, "-t", 2.5, "2.5"), \
+	ROW("radiosity", "-f0.01", NULL, "-t", 2.5, "2.5"), \
+	ROW("raytrace", "-n512", NULL, "-t", 1.4, "1.4"), \
+	ROW("volrend", "-n256", "-z768", "-t", 1.4, "1.4"), \
+	ROW("water-nsquared", "-n10648", NULL, "-t", 1.15, "1.15"), \
+	ROW("water-spatial", "-n97336", NULL, "-t", 1.15, "1.15")
+
 static const struct app apps[] = {
-	SUITE("fft", "-m24", NULL, "-t", 1.4, "1.4"),
-	SUITE("lu", "-n3072", "-b16", "-t", 1.15, "1.15"),
-	SUITE("ocean", "-n2050", NULL, "-c", 1.15, "1.15"),
-	SUITE("radix", "-n32M", NULL, "-t", 1.4, "1.4"),
-	SUITE("lu-nc", "-n3072", "-b16", "-t", 1.4, "1.4"),
-	SUITE("ocean-nc", "-n2050", NULL, "-c", 1.15, "1.15"),
-	SUITE("cholesky", "-n40", NULL, "-t", 1.4, "1.4"),
-	SUITE("barnes", "-n131072", NULL, "-t", 2.5, "2.5"),
-	SUITE("fmm", "-n262144", NULL, "-t", 2.5, "2.5"),
-	SUITE("radiosity", "-f0.01", NULL, "-t", 2.5, "2.5"),
-	SUITE("raytrace", "-n512", NULL, "-t", 1.4, "1.4"),
-	SUITE("volrend", "-n256", "-z768", "-t", 1.4, "1.4"),
-	SUITE("water-nsquared", "-n10648", NULL, "-t", 1.15, "1.15"),
-	SUITE("water-spatial", "-n97336", NULL, "-t", 1.15, "1.15"),
+	EACH(SUITE),
 	SOR("jump"),
 	SOR("adapt"),
 	PAGED("lu-nc", "-n3072", "-b16", "-t"),
@@ -91,34 +95,8 @@ static const struct app apps[] = {
 	DIRECT("lu", "-n2048", "-b16", "-t"),
 	DIRECT("ocean", "-n1026", NULL, "-c"),
 	DIRECT("radix", "-n8388608", NULL, "-t"),
-	TEAM("fft", "-m24", NULL, "-t"),
-	TEAM("lu", "-n3072", "-b16", "-t"),
-	TEAM("ocean", "-n2050", NULL, "-c"),
-	TEAM("radix", "-n32M", NULL, "-t"),
-	TEAM("lu-nc", "-n3072", "-b16", "-t"),
-	TEAM("ocean-nc", "-n2050", NULL, "-c"),
-	TEAM("cholesky", "-n40", NULL, "-t"),
-	TEAM("barnes", "-n131072", NULL, "-t"),
-	TEAM("fmm", "-n262144", NULL, "-t"),
-	TEAM("radiosity", "-f0.01", NULL, "-t"),
-	TEAM("raytrace", "-n512", NULL, "-t"),
-	TEAM("volrend", "-n256", "-z768", "-t"),
-	TEAM("water-nsquared", "-n10648", NULL, "-t"),
-	TEAM("water-spatial", "-n97336", NULL, "-t"),
-	RIVALS("fft", "-m24", NULL, "-t"),
-	RIVALS("lu", "-n3072", "-b16", "-t"),
-	RIVALS("ocean", "-n2050", NULL, "-c"),
-	RIVALS("radix", "-n32M", NULL, "-t"),
-	RIVALS("lu-nc", "-n3072", "-b16", "-t"),
-	RIVALS("ocean-nc", "-n2050", NULL, "-c"),
-	RIVALS("cholesky", "-n40", NULL, "-t"),
-	RIVALS("barnes", "-n131072", NULL, "-t"),
-	RIVALS("fmm", "-n262144", NULL, "-t"),
-	RIVALS("radiosity", "-f0.01", NULL, "-t"),
-	RIVALS("raytrace", "-n512", NULL, "-t"),
-	RIVALS("volrend", "-n256", "-z768", "-t"),
-	RIVALS("water-nsquared", "-n10648", NULL, "-t"),
-	RIVALS("water-spatial", "-n97336", NULL, "-t"),
+	EACH(TEAM),
+	EACH(RIVALS),
 };
 
 static const unsigned procs_list[] = {1, 2, 4};

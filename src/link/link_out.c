@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "os/gather.h"
 #include "os/os.h"
 
 #define RTO_MIN_NS   1000000u
@@ -20,17 +21,13 @@
 
 void roami_link_lock(struct roami_link *link)
 {
-	unsigned turn = 0;
-
-	while (atomic_exchange_explicit(&link->held, 1, memory_order_acquire) != 0)
-		while (atomic_load_explicit(&link->held, memory_order_relaxed) != 0)
-			roami_os_spin(turn++);
+	roami_os_lock(&link->held);
 }
 
 void roami_link_unlock(struct roami_link *link)
 {
 	roami_contract(roami_link_locked(link));
-	atomic_store_explicit(&link->held, 0, memory_order_release);
+	roami_os_unlock(&link->held);
 }
 
 void roami_link_due(struct roami_reliable *reliable, uint64_t when)
@@ -85,35 +82,10 @@ static bool store_fits(struct roami_link *link, size_t bytes, uint32_t fragment)
 	return tail - link->head <= ROAMI_LINK_BYTES;
 }
 
-/* Reads a message from its parts, piece by piece. */
-struct reader {
-	const struct iovec *part;
-	size_t at;
-};
-
-static void reader_copy(struct reader *reader, uint8_t *to, size_t bytes)
-{
-	while (bytes > 0) {
-		size_t some = reader->part->iov_len - reader->at;
-
-		if (some > bytes)
-			some = bytes;
-		if (some > 0)
-			memcpy(to, (const uint8_t *)reader->part->iov_base + reader->at, some);
-		to += some;
-		bytes -= some;
-		reader->at += some;
-		if (reader->at == reader->part->iov_len && bytes > 0) {
-			reader->part++;
-			reader->at = 0;
-		}
-	}
-}
-
 bool roami_link_keep(struct roami_link *link, const struct iovec *parts, unsigned count,
 		     size_t bytes, uint32_t fragment)
 {
-	struct reader reader = {parts, 0};
+	struct roami_gather reader = {parts, 0};
 
 	roami_contract(roami_link_locked(link));
 	(void)count;
@@ -135,7 +107,7 @@ bool roami_link_keep(struct roami_link *link, const struct iovec *parts, unsigne
 						.length = (uint32_t)bytes,
 						.offset = (uint32_t)(bytes - left),
 						.flags = ROAMI_PACKET_DATA};
-		reader_copy(&reader, (uint8_t *)(packet + 1), each - sizeof(*packet));
+		roami_gather_copy(&reader, (uint8_t *)(packet + 1), each - sizeof(*packet));
 		left -= each - sizeof(*packet);
 		link->tail += store_round(each);
 		kept->end = link->tail;

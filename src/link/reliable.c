@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "link/link.h"
+#include "os/gather.h"
 #include "os/os.h"
 
 #define BEAT_NS      1000000000u
@@ -138,10 +139,8 @@ static enum roam_err reliable_send(void *state, unsigned to, const struct iovec 
 	struct roami_reliable *reliable = state;
 	struct roami_link *link = &reliable->links[to];
 	bool own = to == reliable->params.node, kept;
-	size_t bytes = 0;
+	size_t bytes = roami_gather_bytes(parts, count);
 
-	for (unsigned i = 0; i < count; i++)
-		bytes += parts[i].iov_len;
 	if (bytes == 0 || bytes > ROAMI_LINK_MESSAGE)
 		return ROAM_EINVAL;
 	roami_link_lock(link);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "link/seal.h"
+#include "os/gather.h"
 #include "os/os.h"
 
 #define NODES_MAX   64u
@@ -75,34 +76,10 @@ static void sealed_close(void *state)
 
 /* -------------------------------------------------------------------------------------- leaving */
 
-static void sealed_lock(struct sealed_link *link)
+/* Cuts a message of `bytes` into pieces and closes them; where they are, one behind the other. */
+static uint8_t *sealed_closed(struct sealed_link *link, const struct iovec *parts, uint32_t bytes)
 {
-	unsigned turn = 0;
-
-	while (atomic_exchange_explicit(&link->held, 1, memory_order_acquire) != 0)
-		while (atomic_load_explicit(&link->held, memory_order_relaxed) != 0)
-			roami_os_spin(turn++);
-}
-
-/* Cuts a message into pieces, each behind room for its header. */
-static void sealed_cut(struct sealed_link *link, const struct iovec *parts, unsigned count)
-{
-	uint32_t at = 0;
-
-	for (unsigned i = 0; i < count; i++)
-		for (size_t done = 0, some; done < parts[i].iov_len;
-		     done += some, at += (uint32_t)some) {
-			some = PIECE - at % PIECE;
-			if (some > parts[i].iov_len - done)
-				some = parts[i].iov_len - done;
-			memcpy(link->plain + at + (at / PIECE + 1) * sizeof(struct roami_packet),
-			       (const uint8_t *)parts[i].iov_base + done, some);
-		}
-}
-
-/* Closes the pieces of a message of `bytes`; returns where they are, one behind the other. */
-static uint8_t *sealed_closed(struct sealed_link *link, uint32_t bytes)
-{
+	struct roami_gather gather = {parts, 0};
 	const uint8_t *closed = NULL;
 	size_t place = 0;
 
@@ -113,6 +90,7 @@ static uint8_t *sealed_closed(struct sealed_link *link, uint32_t bytes)
 		some = bytes - at < PIECE ? bytes - at : PIECE;
 		*packet = (struct roami_packet){
 			.length = bytes, .offset = at, .flags = ROAMI_PACKET_DATA};
+		roami_gather_copy(&gather, (uint8_t *)(packet + 1), some);
 		closed = roami_seal_close(&link->seal, packet, sizeof(*packet) + some,
 					  link->closed + place);
 	}
@@ -127,20 +105,17 @@ static enum roam_err sealed_send(void *state, unsigned to, const struct iovec *p
 	struct sealed_link *link = &sealed->links[to];
 	struct iovec closed;
 	enum roam_err err;
-	size_t bytes = 0;
+	size_t bytes = roami_gather_bytes(parts, count);
 
-	for (unsigned i = 0; i < count; i++)
-		bytes += parts[i].iov_len;
 	if (bytes == 0 || bytes > MESSAGE_MAX)
 		return ROAM_EINVAL;
 	if (to == params->node) /* a message to itself never leaves this node */
 		return params->lower->send(params->lower_state, to, parts, count);
-	sealed_lock(link);
-	sealed_cut(link, parts, count);
-	closed.iov_base = sealed_closed(link, (uint32_t)bytes);
+	roami_os_lock(&link->held);
+	closed.iov_base = sealed_closed(link, parts, (uint32_t)bytes);
 	closed.iov_len = bytes + (bytes + PIECE - 1) / PIECE * sizeof(struct roami_packet);
 	err = params->lower->send(params->lower_state, to, &closed, 1);
-	atomic_store_explicit(&link->held, 0, memory_order_release);
+	roami_os_unlock(&link->held);
 	return err;
 }
 

@@ -108,6 +108,23 @@ void roami_os_futex_wake(_Atomic uint32_t *word, int count);
  */
 void roami_os_spin(unsigned turn);
 #define ROAMI_OS_SPIN_PAUSES 64u /* a turn that does not pause, then one that does */
+/* A short lock of threads of one process: 0 is free.  Waits by roami_os_spin. */
+static inline bool roami_os_lock_try(_Atomic uint32_t *held)
+{
+	return atomic_exchange_explicit(held, 1, memory_order_acquire) == 0;
+}
+static inline void roami_os_lock(_Atomic uint32_t *held)
+{
+	unsigned turn = 0;
+
+	while (!roami_os_lock_try(held))
+		while (atomic_load_explicit(held, memory_order_relaxed) != 0)
+			roami_os_spin(turn++);
+}
+static inline void roami_os_unlock(_Atomic uint32_t *held)
+{
+	atomic_store_explicit(held, 0, memory_order_release);
+}
 
 /* What a failed roami_assert of roam/protocol.h comes to. */
 __attribute__((noreturn)) void roami_assert_failed(const char *condition, const char *file,

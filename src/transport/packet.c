@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "os/gather.h"
 #include "os/os.h"
 
 #define PROBES       6u       /* probes without an answer until the user is told */
@@ -256,34 +257,9 @@ static bool packet_know(struct packet_state *packet, unsigned peer)
 
 /* -------------------------------------------------------------------------------------- leaving */
 
-/* Reads a datagram from its parts, piece by piece. */
-struct reader {
-	const struct iovec *part;
-	size_t at;
-};
-
-static void reader_copy(struct reader *reader, uint8_t *to, size_t bytes)
-{
-	while (bytes > 0) {
-		size_t some = reader->part->iov_len - reader->at;
-
-		if (some > bytes)
-			some = bytes;
-		if (some > 0)
-			memcpy(to, (const uint8_t *)reader->part->iov_base + reader->at, some);
-		to += some;
-		bytes -= some;
-		reader->at += some;
-		if (reader->at == reader->part->iov_len && bytes > 0) {
-			reader->part++;
-			reader->at = 0;
-		}
-	}
-}
-
 /* Fills a free slot, which there is; `reader` NULL: with zeroes. */
 static void packet_fill(const struct packet_state *packet, const struct packet_peer *peer,
-			unsigned to, struct packet_head head, struct reader *reader)
+			unsigned to, struct packet_head head, struct roami_gather *reader)
 {
 	uint8_t *slot = packet_lane_slot(peer->lane, peer->mac);
 
@@ -293,7 +269,7 @@ static void packet_fill(const struct packet_state *packet, const struct packet_p
 	head.from = (uint16_t)packet->params.node;
 	memcpy(slot, &head, sizeof(head));
 	if (reader != NULL)
-		reader_copy(reader, slot + sizeof(head), head.bytes);
+		roami_gather_copy(reader, slot + sizeof(head), head.bytes);
 	else
 		memset(slot + sizeof(head), 0, head.bytes);
 	packet_lane_filled(peer->lane, sizeof(head) + head.bytes);
@@ -322,7 +298,7 @@ static void packet_probe_peer(struct packet_state *packet, struct packet_peer *p
 
 /* Sends a datagram in pieces that every Ethernet takes.  false: there is no room. */
 static bool packet_cut(const struct packet_state *packet, struct packet_peer *peer, unsigned to,
-		       struct reader *reader, size_t bytes)
+		       struct roami_gather *reader, size_t bytes)
 {
 	const size_t each = PACKET_STANDARD - sizeof(struct packet_head);
 	struct packet_head head = {.kind = PACKET_PIECE,
@@ -345,11 +321,9 @@ static bool packet_put(struct packet_state *packet, unsigned to, const struct io
 {
 	struct packet_peer *peer = &packet->peers[to];
 	struct packet_head head = {.kind = PACKET_WHOLE};
-	struct reader reader = {parts, 0};
-	size_t bytes = 0;
+	struct roami_gather reader = {parts, 0};
+	size_t bytes = roami_gather_bytes(parts, count);
 
-	for (unsigned i = 0; i < count; i++)
-		bytes += parts[i].iov_len;
 	if (bytes > packet->limit)
 		return true; /* as good as lost */
 	if (bytes > PACKET_STANDARD - sizeof(head) &&

@@ -239,16 +239,12 @@ void packet_lane_done(struct packet_lane *lane)
 
 void packet_lane_lock(struct packet_lane *lane)
 {
-	unsigned turn = 0;
-
-	while (atomic_exchange_explicit(&lane->held, 1, memory_order_acquire) != 0)
-		while (atomic_load_explicit(&lane->held, memory_order_relaxed) != 0)
-			roami_os_spin(turn++);
+	roami_os_lock(&lane->held);
 }
 
 void packet_lane_unlock(struct packet_lane *lane)
 {
-	atomic_store_explicit(&lane->held, 0, memory_order_release);
+	roami_os_unlock(&lane->held);
 }
 
 static bool slot_free(const struct tpacket2_hdr *slot)

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "os/gather.h"
 #include "os/os.h"
 
 #define GATHER   16u /* completions at a time */
@@ -32,25 +33,6 @@ void verbs_say(const struct verbs_state *verbs, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(verbs->params.why, verbs->params.why_bytes, format, args);
 	va_end(args);
-}
-
-void verbs_lock(_Atomic uint32_t *held)
-{
-	unsigned turn = 0;
-
-	while (atomic_exchange_explicit(held, 1, memory_order_acquire) != 0)
-		while (atomic_load_explicit(held, memory_order_relaxed) != 0)
-			roami_os_spin(turn++);
-}
-
-void verbs_unlock(_Atomic uint32_t *held)
-{
-	atomic_store_explicit(held, 0, memory_order_release);
-}
-
-static bool verbs_try(_Atomic uint32_t *held)
-{
-	return atomic_exchange_explicit(held, 1, memory_order_acquire) == 0;
 }
 
 void verbs_due(struct verbs_state *verbs, uint64_t when)
@@ -130,14 +112,13 @@ static _Atomic uint64_t *own_word(const struct verbs_state *verbs, uint64_t at)
 }
 
 /* Keeps what a node sends to itself, which never leaves the node. */
-static enum roam_err own_send(struct verbs_state *verbs, const struct iovec *parts, unsigned count,
-			      size_t bytes)
+static enum roam_err own_send(struct verbs_state *verbs, const struct iovec *parts, size_t bytes)
 {
 	uint64_t need = (sizeof(uint64_t) + bytes + 7) & ~(uint64_t)7, put, skip = 0;
+	struct roami_gather gather = {parts, 0};
 	bool fits;
-	uint8_t *to;
 
-	verbs_lock(&verbs->own_held);
+	roami_os_lock(&verbs->own_held);
 	put = atomic_load(&verbs->own_put);
 	if (put % VERBS_OWN + need > VERBS_OWN)
 		skip = VERBS_OWN - put % VERBS_OWN;
@@ -147,15 +128,10 @@ static enum roam_err own_send(struct verbs_state *verbs, const struct iovec *par
 			atomic_store_explicit(own_word(verbs, put), OWN_SKIP, memory_order_relaxed);
 		put += skip;
 		atomic_store_explicit(own_word(verbs, put), bytes, memory_order_relaxed);
-		to = verbs->own + put % VERBS_OWN + sizeof(uint64_t);
-		for (unsigned i = 0; i < count; i++) {
-			if (parts[i].iov_len > 0)
-				memcpy(to, parts[i].iov_base, parts[i].iov_len);
-			to += parts[i].iov_len;
-		}
+		roami_gather_copy(&gather, verbs->own + put % VERBS_OWN + sizeof(uint64_t), bytes);
 		atomic_store(&verbs->own_put, put + need);
 	}
-	verbs_unlock(&verbs->own_held);
+	roami_os_unlock(&verbs->own_held);
 	return fits ? ROAM_OK : ROAM_EAGAIN;
 }
 
@@ -183,52 +159,27 @@ static unsigned own_take(struct verbs_state *verbs, unsigned max)
 
 /* -------------------------------------------------------------------------------------- sending */
 
-/* Reads a message from its parts, piece by piece. */
-struct verbs_reader {
-	const struct iovec *part;
-	size_t at;
-};
-
-static void reader_copy(struct verbs_reader *reader, uint8_t *to, size_t bytes)
-{
-	while (bytes > 0) {
-		size_t some = reader->part->iov_len - reader->at;
-
-		if (some > bytes)
-			some = bytes;
-		if (some > 0)
-			memcpy(to, (const uint8_t *)reader->part->iov_base + reader->at, some);
-		to += some;
-		bytes -= some;
-		reader->at += some;
-		if (reader->at == reader->part->iov_len && bytes > 0) {
-			reader->part++;
-			reader->at = 0;
-		}
-	}
-}
-
 /* Sends as much of a message as may leave; the rest is kept.  The lock is held. */
 static void send_parts(struct verbs_state *verbs, struct verbs_peer *peer,
 		       const struct iovec *parts, uint32_t bytes)
 {
-	struct verbs_reader reader = {parts, 0};
+	struct roami_gather reader = {parts, 0};
 	uint32_t at = 0;
 
 	while (at < bytes && verbs_may(verbs, peer, false)) {
+		uint8_t *out = verbs_out(verbs, peer, peer->sent) + sizeof(struct verbs_head);
 		uint32_t some = bytes - at;
 
 		if (some > VERBS_PAYLOAD)
 			some = VERBS_PAYLOAD;
-		reader_copy(&reader, verbs_out(verbs, peer, peer->sent) + sizeof(struct verbs_head),
-			    some);
+		roami_gather_copy(&reader, out, some);
 		if (!verbs_post(verbs, peer, bytes, at, some))
 			return;
 		at += some;
 	}
 	if (at == bytes)
 		return;
-	reader_copy(&reader, peer->rest + at, bytes - at);
+	roami_gather_copy(&reader, peer->rest + at, bytes - at);
 	peer->rest_at = at;
 	peer->rest_bytes = bytes;
 	atomic_fetch_or(&verbs->resting, verbs_bit(peer->number));
@@ -239,16 +190,14 @@ static enum roam_err verbs_send(void *state, unsigned to, const struct iovec *pa
 	struct verbs_state *verbs = state;
 	struct verbs_peer *peer = &verbs->peers[to];
 	enum roam_err err = ROAM_EAGAIN;
-	size_t bytes = 0;
+	size_t bytes = roami_gather_bytes(parts, count);
 	uint32_t at;
 
-	for (unsigned i = 0; i < count; i++)
-		bytes += parts[i].iov_len;
 	if (bytes == 0 || bytes > VERBS_MESSAGE_MAX)
 		return ROAM_EINVAL;
 	if (to == verbs->params.node)
-		return own_send(verbs, parts, count, bytes);
-	verbs_lock(&peer->held);
+		return own_send(verbs, parts, bytes);
+	roami_os_lock(&peer->held);
 	at = atomic_load(&peer->at);
 	if (at == VERBS_GONE || at == VERBS_BROKEN) {
 		err = ROAM_OK; /* as good as lost */
@@ -257,7 +206,7 @@ static enum roam_err verbs_send(void *state, unsigned to, const struct iovec *pa
 		send_parts(verbs, peer, parts, (uint32_t)bytes);
 		err = ROAM_OK;
 	}
-	verbs_unlock(&peer->held);
+	roami_os_unlock(&peer->held);
 	if (at == VERBS_APART)
 		verbs_want(verbs, peer);
 	return err;
@@ -288,14 +237,14 @@ static void verbs_gather(struct verbs_state *verbs)
 	struct ibv_wc done[GATHER];
 	int count;
 
-	if (!verbs_try(&verbs->gathering))
+	if (!roami_os_lock_try(&verbs->gathering))
 		return;
 	do {
 		count = ibv_poll_cq(verbs->in, GATHER, done);
 		for (int i = 0; i < count; i++)
 			gather_one(verbs, &done[i]);
 	} while (count == (int)GATHER);
-	verbs_unlock(&verbs->gathering);
+	roami_os_unlock(&verbs->gathering);
 }
 
 static bool take_deliver(struct verbs_state *verbs, unsigned from, const void *data, size_t bytes,
@@ -430,12 +379,12 @@ static void verbs_events(struct verbs_state *verbs)
 	struct ibv_cq *queue;
 	void *context;
 
-	if (!verbs_try(&verbs->eventing))
+	if (!roami_os_lock_try(&verbs->eventing))
 		return;
 	while (ibv_get_cq_event(verbs->channel, &queue, &context) == 0)
 		verbs->event_count++;
 	ibv_req_notify_cq(verbs->in, 0);
-	verbs_unlock(&verbs->eventing);
+	roami_os_unlock(&verbs->eventing);
 }
 
 static void verbs_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)

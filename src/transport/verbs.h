@@ -155,9 +155,6 @@ static inline bool verbs_reaches(const struct verbs_state *verbs, unsigned peer)
 	       (verbs->params.others >> peer & 1) == 0;
 }
 
-void verbs_lock(_Atomic uint32_t *held);
-void verbs_unlock(_Atomic uint32_t *held);
-
 /* Says more about why it does not open. */
 __attribute__((format(printf, 2, 3))) void verbs_say(const struct verbs_state *verbs,
 						     const char *format, ...);

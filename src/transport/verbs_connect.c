@@ -102,12 +102,12 @@ static void connect_drop(struct verbs_state *verbs, struct verbs_peer *peer)
 
 	struct ibv_qp *qp;
 
-	verbs_lock(&peer->held);
+	roami_os_lock(&peer->held);
 	qp = peer->qp;
 	peer->qp = NULL;
 	atomic_fetch_add(&peer->epoch, 1);
 	atomic_store(&peer->at, VERBS_APART);
-	verbs_unlock(&peer->held);
+	roami_os_unlock(&peer->held);
 	peer->id = NULL;
 	if (qp != NULL)
 		ibv_destroy_qp(qp);
@@ -148,13 +148,13 @@ static bool connect_pair(struct verbs_state *verbs, struct verbs_peer *peer)
 
 	if (qp == NULL)
 		return false;
-	verbs_lock(&peer->held);
+	roami_os_lock(&peer->held);
 	peer->qp = qp;
 	good = connect_move(verbs, peer, IBV_QPS_INIT);
 	for (unsigned i = 0; i < verbs->buffers && good; i++)
 		good = verbs_receive(verbs, peer, i);
 	atomic_store(&peer->at, VERBS_JOINING);
-	verbs_unlock(&peer->held);
+	roami_os_unlock(&peer->held);
 	return good;
 }
 
@@ -184,11 +184,11 @@ static bool connect_begin(struct verbs_state *verbs, struct verbs_peer *peer)
 
 static void connect_ready(struct verbs_state *verbs, struct verbs_peer *peer)
 {
-	verbs_lock(&peer->held);
+	roami_os_lock(&peer->held);
 	atomic_store(&peer->heard_ns, verbs_now(verbs));
 	atomic_store(&peer->wanted_ns, 0);
 	atomic_store(&peer->at, VERBS_READY);
-	verbs_unlock(&peer->held);
+	roami_os_unlock(&peer->held);
 	atomic_fetch_and(&verbs->want, ~verbs_bit(peer->number));
 	connect_stir(verbs);
 }

@@ -65,7 +65,7 @@ void verbs_reap(struct verbs_state *verbs)
 	struct ibv_wc done[REAP];
 	int count;
 
-	if (atomic_exchange_explicit(&verbs->reaping, 1, memory_order_acquire) != 0)
+	if (!roami_os_lock_try(&verbs->reaping))
 		return;
 	do {
 		count = ibv_poll_cq(verbs->out, REAP, done);
@@ -78,7 +78,7 @@ void verbs_reap(struct verbs_state *verbs)
 				verbs_end(verbs, peer, VERBS_BROKEN, done[i].status);
 		}
 	} while (count == (int)REAP);
-	verbs_unlock(&verbs->reaping);
+	roami_os_unlock(&verbs->reaping);
 }
 
 bool verbs_may(struct verbs_state *verbs, struct verbs_peer *peer, bool spare)
@@ -158,7 +158,7 @@ void verbs_take(struct verbs_state *verbs, struct verbs_peer *peer)
 {
 	uint32_t at;
 
-	verbs_lock(&peer->held);
+	roami_os_lock(&peer->held);
 	at = atomic_load(&peer->at);
 	if ((at == VERBS_READY || at == VERBS_JOINING) &&
 	    !verbs_receive(verbs, peer, atomic_load(&peer->taken)))
@@ -168,7 +168,7 @@ void verbs_take(struct verbs_state *verbs, struct verbs_peer *peer)
 		verbs_tell(verbs, peer);
 	else if (at == VERBS_JOINING)
 		atomic_fetch_or(&verbs->owing, verbs_bit(peer->number));
-	verbs_unlock(&peer->held);
+	roami_os_unlock(&peer->held);
 }
 
 bool verbs_credited(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t taken)
@@ -176,14 +176,14 @@ bool verbs_credited(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t
 	uint32_t more;
 	bool good;
 
-	verbs_lock(&peer->held);
+	roami_os_lock(&peer->held);
 	more = taken - (uint32_t)peer->credit;
 	good = more <= peer->sent - peer->credit;
 	if (good)
 		peer->credit += more;
 	if (good && more > 0 && atomic_load(&peer->at) == VERBS_READY)
 		verbs_push(verbs, peer);
-	verbs_unlock(&peer->held);
+	roami_os_unlock(&peer->held);
 	return good;
 }
 
@@ -253,11 +253,11 @@ static void verbs_beat_peer(struct verbs_state *verbs, struct verbs_peer *peer, 
 		atomic_store(&peer->heard_ns, now);
 	if (atomic_load(&peer->at) == VERBS_APART && atomic_load(&peer->wanted_ns) == 0)
 		verbs_want(verbs, peer);
-	verbs_lock(&peer->held);
+	roami_os_lock(&peer->held);
 	if (atomic_load(&peer->at) == VERBS_READY && now >= peer->spoke_ns + verbs->beat_ns &&
 	    verbs_may(verbs, peer, false))
 		verbs_post(verbs, peer, 0, 0, 0);
-	verbs_unlock(&peer->held);
+	roami_os_unlock(&peer->held);
 }
 
 static void verbs_beat(struct verbs_state *verbs, uint64_t now)
@@ -279,12 +279,12 @@ static void verbs_retry(struct verbs_state *verbs)
 	for (; left != 0; left &= left - 1) {
 		struct verbs_peer *peer = &verbs->peers[__builtin_ctzll(left)];
 
-		verbs_lock(&peer->held);
+		roami_os_lock(&peer->held);
 		if (atomic_load(&peer->at) == VERBS_READY) {
 			verbs_push(verbs, peer);
 			verbs_tell(verbs, peer);
 		}
-		verbs_unlock(&peer->held);
+		roami_os_unlock(&peer->held);
 	}
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "input.h"
 #include "link/link.h"
 #include "link/reliable.h"
 #include "link/seal.h"
@@ -29,30 +30,6 @@ struct bench {
 	struct roami_sealer sealer; /* without a key */
 	struct roami_seal seal;     /* of the peer */
 };
-
-/* A reader of the input; short of bytes it gives zeroes. */
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
-
-static void input_take(struct input *input, void *to, size_t bytes)
-{
-	size_t some = bytes < input->left ? bytes : input->left;
-
-	memset(to, 0, bytes);
-	memcpy(to, input->at, some);
-	input->at += some;
-	input->left -= some;
-}
-
-static uint8_t input_byte(struct input *input)
-{
-	uint8_t byte;
-
-	input_take(input, &byte, 1);
-	return byte;
-}
 
 /* ------------------------------------------------------------------------ the transport below */
 

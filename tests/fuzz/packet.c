@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "input.h"
 #include "packet.h"
 
 #define NODES 3u
@@ -23,11 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 extern const struct roam_transport roami_transport_packet;
 
-struct input {
-	const uint8_t *at;
-	size_t left;
-};
-
 struct bench {
 	struct packet_state packet;
 	struct packet_card cards[NODES];
@@ -35,24 +31,6 @@ struct bench {
 	uint64_t sum; /* of what was delivered: all of it must be readable */
 	bool refuses;
 };
-
-static void input_take(struct input *input, void *to, size_t bytes)
-{
-	size_t some = bytes < input->left ? bytes : input->left;
-
-	memset(to, 0, bytes);
-	memcpy(to, input->at, some);
-	input->at += some;
-	input->left -= some;
-}
-
-static uint8_t input_byte(struct input *input)
-{
-	uint8_t byte;
-
-	input_take(input, &byte, 1);
-	return byte;
-}
 
 static uint64_t bench_now(void *arg)
 {
