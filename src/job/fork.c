@@ -55,6 +55,8 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 	if (roami_inside.call != NULL)
 		roami_inside_leave();
 	job->pid = getpid();
+	/* The parent's thread may hold it, which forks at the seal of WAIT_FOR_END. */
+	job->ends = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	job->hang.runs = false; /* the fields below are the parent's, too: */
 	atomic_store(&job->real.seats.leaving, 0);
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */

@@ -114,7 +114,7 @@ void roami_tx_let(struct roami_node *node)
 
 void roami_tx_retry(struct roami_node *node)
 {
-	if (!roami_tx_inside(node))
+	if (!roami_tx_inside(node) || tx_of(node)->calling)
 		roami_node_fail(node, "roam_tx_retry outside of a transaction");
 	if (node->nodes == 1)
 		roami_node_fail(node, "roam_tx_retry in a job of one node: it would wait for ever");
@@ -230,7 +230,8 @@ static bool tx_commit(struct roami_node *node)
 		atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
 		return true;
 	}
-	if (!tx_of(node)->ahead && !roami_tx_token_take(node))
+	if (tx_of(node)->ahead ? atomic_load(&tx_of(node)->state) == ROAMI_TX_DOOMED
+			       : !roami_tx_token_take(node))
 		return false;
 	counts = tx_publish(node);
 	if (!tx_of(node)->ahead)
@@ -414,13 +415,15 @@ enum roam_err roami_tx_run(struct roami_node *node, const struct roami_tx_run *r
 
 	if (node->protocol->transactions == NULL)
 		return ROAM_EUNSUPPORTED;
+	if (tx_of(node)->calling)
+		return ROAM_ESTATE;
 	if (roami_tx_inside(node)) {
 		if (run->otherwise != NULL)
 			return ROAM_ESTATE;
 		run->fn(run->arg);
 		return ROAM_OK;
 	}
-	if (tx_crowded(node) || roami_tx_watches(node) || tx_of(node)->calling)
+	if (tx_crowded(node) || roami_tx_watches(node))
 		return ROAM_ESTATE;
 	pthread_sigmask(SIG_SETMASK, NULL, &before.signals);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancel);

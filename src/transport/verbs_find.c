@@ -177,10 +177,15 @@ bool verbs_probe(const struct roam_transport_value *options, char *why, size_t w
 	struct find find = {.why = why, .why_bytes = why_bytes};
 	size_t least = 2 * (size_t)VERBS_BUFFERS_MIN * VERBS_BUFFER;
 	struct rlimit limit;
+	unsigned held;
+	bool found;
 
 	why[0] = '\0';
 	find_wanted(&find, NAMED(options), 0);
-	if (!find_any(&find))
+	held = roami_os_fds_hold();
+	found = find_any(&find);
+	roami_os_fds_release(held);
+	if (!found)
 		return false;
 	why[0] = '\0';
 	if (access(MANAGER, R_OK | W_OK) != 0) {
