@@ -318,6 +318,24 @@ static void nested(void *arg)
 	*baton += 1;
 }
 
+/* Called between the two functions of roam_tx_or_else, in none of them. */
+static void between(void *arg)
+{
+	must_fail(roam_tx(nested, NULL, NULL), ROAM_ESTATE);
+	++*(unsigned *)arg;
+}
+
+static void gives_way(void *arg)
+{
+	must(roam_tx_on_abort(between, arg));
+	roam_tx_retry();
+}
+
+static void takes_over(void *arg)
+{
+	check(*(unsigned *)arg > 0);
+}
+
 static void fine(void)
 {
 }
@@ -325,7 +343,6 @@ static void fine(void)
 static void refused(void *arg)
 {
 	char bytes[8];
-	uint32_t once = 0;
 
 	(void)arg;
 	must_fail(roam_lock(LOCK), ROAM_ESTATE);
@@ -352,7 +369,6 @@ static void refused(void *arg)
 	must(roam_tx_on_commit(second_done, NULL));
 	must(roam_touch((void *)(uintptr_t)pair, 8, ROAM_WRITE));
 	memcpy(bytes, (void *)(uintptr_t)pair, 8);
-	(void)once;
 }
 
 static void alternates(void *arg)
@@ -368,6 +384,7 @@ static void calls(void)
 {
 	struct work work = {0};
 	struct roam_tx_options options = {.attempts = 3};
+	unsigned betweens = 0;
 
 	must_fail(roam_tx(NULL, NULL, NULL), ROAM_EINVAL);
 	must_fail(roam_tx_or_else(nested, NULL, NULL, NULL), ROAM_EINVAL);
@@ -378,6 +395,7 @@ static void calls(void)
 			order = 0;
 			must(roam_tx(refused, NULL, NULL));
 			check(order == 2 && *baton == (long)node + 1);
+			must(roam_tx_or_else(gives_way, takes_over, &betweens, NULL));
 		}
 		must(roam_barrier_all());
 	}

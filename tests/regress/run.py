@@ -42,6 +42,9 @@ def cases():
             yield (f'bands of {nodes} nodes {words}', right, [harness.program('bands'), str(nodes)], env)
     for env in ({}, {'ROAM_FAULT': 'sigsegv'}):
         yield (f'mappings of rounds that have ended {env}', right, [harness.program('round_maps'), '20'], env)
+    for threads in ('1', '2'):
+        yield (f'a seal at the end, {threads} threads', right, [harness.program('end_seals')],
+               {'ROAM_THREADS': threads})
     for turn, protocol in enumerate(harness.protocols()):
         yield (f'a cache of one page, {protocol}', right, [harness.program('evicts')],
                {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': '1'})
