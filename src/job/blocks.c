@@ -330,6 +330,8 @@ static enum roam_err job_place_block(struct roami_job *job, unsigned number, uin
 	return roami_job_place(job, &place);
 }
 
+static enum roam_err job_free(struct roami_job *job, void *block);
+
 static void *job_alloc(struct roami_job *job, unsigned number, size_t bytes,
 		       const struct roam_region *region, uint64_t option, enum roam_err *err_p)
 {
@@ -349,7 +351,7 @@ static void *job_alloc(struct roami_job *job, unsigned number, size_t bytes,
 	ROAMI_COUNT(job->node->stats, allocs, 1);
 	*err_p = job_place_block(job, number, offset, bytes, region, option);
 	if (*err_p != ROAM_OK) {
-		roami_job_free(job, job->app + offset);
+		job_free(job, job->app + offset); /* not roami_job_free: `seal` may be held */
 		return NULL;
 	}
 	if (fresh)

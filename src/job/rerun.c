@@ -407,28 +407,46 @@ static bool rerun_creators(const struct roami_job *job, uint64_t offset)
 	return roami_shared_in(job, page, page + 1);
 }
 
-static void rerun_store_all(struct roami_job *job, const uint8_t *past, int fd)
+/* This process's own segment, and which of its pages have bytes. */
+struct rerun_past {
+	uint8_t *base;
+	int fd;
+};
+
+/* The bytes of [at, end) of a segment, page by page; `heap`: of the heap, but for the creator's. */
+static void rerun_store_range(const struct roami_job *job, struct rerun_past past, off_t at,
+			      off_t end, uint8_t *to, bool heap)
 {
-	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
+	off_t begin = at;
 
 	while (at < end) {
-		off_t data = lseek(fd, at, SEEK_DATA);
+		off_t data = lseek(past.fd, at, SEEK_DATA);
 
 		if (data < 0 || data >= end)
 			return;
-		at = lseek(fd, data, SEEK_HOLE);
+		at = lseek(past.fd, data, SEEK_HOLE);
 		if (at < 0 || at > end)
 			at = end;
 		for (data -= data % (off_t)ROAMI_PAGE; data < at; data += (off_t)ROAMI_PAGE)
-			if (!rerun_creators(job, (uint64_t)(data - heap)))
-				rerun_store(job->app + (data - heap), past + data);
+			if (!heap || !rerun_creators(job, (uint64_t)(data - begin)))
+				rerun_store(to + (data - begin), past.base + data);
 	}
+}
+
+/* What the program stored, and where its blocks are. */
+static void rerun_store_all(const struct roami_job *job, struct rerun_past past)
+{
+	const struct roami_layout *layout = &job->layout;
+
+	rerun_store_range(job, past, (off_t)layout->heap,
+			  (off_t)(layout->heap + layout->heap_bytes), job->app, true);
+	rerun_store_range(job, past, (off_t)layout->blocks, (off_t)layout->rings,
+			  (uint8_t *)job->bases[job->me] + layout->blocks, false);
 }
 
 enum roam_err roami_rerun_spmd(struct roami_job *job)
 {
-	uint8_t *past = job->bases[0];
-	int fd = job->fds[0];
+	struct rerun_past past = {job->bases[0], job->fds[0]};
 	enum roam_err err = ROAM_OK;
 
 	roami_assert(roami_job_undecided(job) && job->life == ROAMI_JOB_ALONE);
@@ -456,9 +474,9 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	roami_stats_begin(job->node->stats);
 	if (job->me == 0)
 		return ROAM_OK;
-	rerun_store_all(job, past, fd);
-	roami_os_unmap_fd(past, job->layout.total);
-	close(fd);
+	rerun_store_all(job, past);
+	roami_os_unmap_fd(past.base, job->layout.total);
+	close(past.fd);
 	return ROAM_OK;
 }
 

@@ -53,7 +53,7 @@ static int create(void)
 
 int main(int argc, char **argv)
 {
-	uint8_t *marks, *later;
+	uint8_t *marks, *later, *early;
 	uint64_t *alike;
 	pid_t *pids;
 	unsigned marked = 0;
@@ -67,7 +67,9 @@ int main(int argc, char **argv)
 	pids = roam_alloc_placed(nodes * sizeof(*pids), ROAM_PLACE_NODE, 1, "pids");
 	must(roam_free(must_alloc(100)));
 	begin(marks, alike);
+	early = must_alloc(3000);
 	check(roam_nodes() == nodes); /* so no node must be created */
+	must(roam_free(early));
 	check(marks[slot(getpid())] == 1 && alike[500] == 0 && alike[501] == 7);
 	later = must_alloc(SLOTS); /* the same block everywhere, as before */
 	pids[roam_node()] = getpid();
