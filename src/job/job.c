@@ -179,8 +179,6 @@ static void job_on_exit(int status, void *arg)
 	    roami_team_stranger(job))
 		job_exit_stranger(job);
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid()) {
-		if (job->node != NULL && roami_tx_inside(job->node))
-			roami_tx_leave(job->node);
 		roami_job_finish(job);
 	}
 	if (status == 0 && job->found && job->options.check_status != 0 && job->pid == getpid()) {
@@ -548,7 +546,10 @@ static void job_leave(struct roami_job *job)
 void roami_job_finish(struct roami_job *job)
 {
 	pthread_mutex_lock(&job->ends);
-	if (job->life != ROAMI_JOB_OVER) /* by another thread */
+	if (job->life != ROAMI_JOB_OVER) { /* by another thread */
+		if (job->node != NULL && roami_tx_inside(job->node)) /* exit within a transaction */
+			roami_tx_leave(job->node);
 		job_leave(job);
+	}
 	pthread_mutex_unlock(&job->ends);
 }

@@ -160,7 +160,8 @@ void verbs_take(struct verbs_state *verbs, struct verbs_peer *peer)
 
 	roami_os_lock(&peer->held);
 	at = atomic_load(&peer->at);
-	if ((at == VERBS_READY || at == VERBS_JOINING) &&
+	/* One that begins to join anew has no queue pair yet. */
+	if (peer->qp != NULL && (at == VERBS_READY || at == VERBS_JOINING) &&
 	    !verbs_receive(verbs, peer, atomic_load(&peer->taken)))
 		verbs_end(verbs, peer, VERBS_BROKEN, IBV_WC_FATAL_ERR);
 	atomic_fetch_add(&peer->taken, 1);

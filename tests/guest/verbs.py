@@ -175,11 +175,11 @@ def main():
     sys.stdout.write(done.stdout)
     if done.returncode == LACKING:
         print(f'skip: guest: {done.stdout.strip()}')
-        return 0
+        return LACKING
     wanted = sum(line.startswith(('run', 'while_runs')) for line in group.lines)
     right = len(re.findall(r'^ok .* \(\d+ s\)$', done.stdout, re.MULTILINE))
     print(f'{right} of {wanted} cases right')
-    return 0 if done.returncode == 0 and right == wanted else 1
+    return 0 if done.returncode == 0 and right == wanted > 0 else 1
 
 
 if __name__ == '__main__':

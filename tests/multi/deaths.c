@@ -1,6 +1,6 @@
 /*
  * Shows nothing by itself: a job in which one node comes to a bad end while the others wait or
- * compute, for run.py.
+ * compute.
  * deaths START NODES WHO HOW OTHERS
  *	START   fork: roam_create_all; run: under roam run
  *	WHO     the node that HOW happens to

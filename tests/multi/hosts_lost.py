@@ -16,9 +16,10 @@ import time
 
 from creating import fed, not_again
 from harness import Wrong, expect, expect_end, main, program, run
-from netns import (DAEMONS, PREFIX, SIGNALLED, asked, by_host, env_of, host, hosts_or_skip, ip,
+from netns import (DAEMONS, PREFIX, asked, by_host, env_of, host, hosts_or_skip, ip,
                    killed_in, launched, launcher_killed, name_of, nothing_left, pids, reached_by,
                    unreachable, well, where_is, with_words, wrong)
+from shapes import SIGNALLED
 
 LOST_MAX = 8.0   # seconds in which the loss of a host is noticed
 

@@ -14,9 +14,10 @@ import tempfile
 import time
 
 from harness import Wrong, expect_end, main, program
-from netns import (DAEMONS, SIGNALLED, asked, host, hosts_or_skip, killed_in, launched,
+from netns import (DAEMONS, asked, host, hosts_or_skip, killed_in, launched,
                    launcher_killed, name_of, nothing_left, reached_by, unreachable, well, where_is,
                    wrong)
+from shapes import SIGNALLED
 
 HELLO = b'roamtcp1' + bytes(24)
 

@@ -18,7 +18,6 @@ HOSTS = 'abc'
 PROTOCOLS = [name for name in EVERY if name not in ONE_HEAP]
 ORDERED = [name for name in PROTOCOLS if name not in SCOPED]
 PREFIX = f'roam-{os.getpid()}-'
-SIGNALLED = 128
 
 
 def ip(*words):

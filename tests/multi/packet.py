@@ -29,7 +29,6 @@ netns.HOSTS = 'abcd'
 PACKET = {'ROAM_TRANSPORT': 'packet'}
 CABLE = {**PACKET, 'ROAM_PACKET_INTERFACE': 'dp0'}  # the cable between hosts a and b
 TYPE = 0x88b5
-HEAD = struct.Struct('>6s6sH4s')  # bytes of a frame: to, from, EtherType; the endpoint
 TUPLES = ('pi', 'pingpong', 'producers', 'sor', 'sum', 'tsp')
 LOSSY = 'drop=5%,reorder=2%,repeat=2%,corrupt=1%,seed='
 

@@ -1,5 +1,5 @@
 /*
- * Slips that are told in one line each, for run.py.
+ * Slips that are told in one line each, for starting.py.
  * slips HOW: twice, unregistered (threads), fork, fork_alone (a child touches the heap), ignores
  * (that nothing was allocated), exits, exits_first (the function ends by pthread_exit, which is no
  * slip of nodes above 0), wrlock, rdlock, once (by the thread that is in the section), realloc (of
