@@ -228,7 +228,7 @@ struct roami_ctl {
 	_Atomic uint32_t returned; /* the node's function returned */
 	_Atomic uint32_t threads;  /* registered application threads; read at each barrier */
 	_Atomic int32_t before;    /* of the node before this one: its pid, see launch/wireup.c */
-	_Atomic uint32_t told;     /* node 0's: a node has said why the job fails */
+	_Atomic uint32_t told;     /* node 0's: why the job fails is said; enum roami_telling */
 	_Atomic uint32_t warned;   /* node 0's: a node has said that the model is too weak */
 	_Atomic uint32_t misused;  /* node 0's: kinds of misuse that a node has reported; bits */
 	_Alignas(64) _Atomic uint32_t look; /* a futex: there is something for job/hang.c */

@@ -180,8 +180,10 @@ static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(
 	}
 	if (err == ROAM_OK)
 		err = roami_watch_start(job, job->pids);
-	if (err != ROAM_OK)
+	if (err != ROAM_OK) {
 		roami_job_says(job, err, "cannot start the nodes");
+		roami_job_await_told(job); /* it may be one of those that are killed now */
+	}
 	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)
 		if (job->pids[i] > 0)
 			kill(job->pids[i], SIGKILL);

@@ -8,6 +8,9 @@
 #include "job/job.h"
 #include "job/local.h"
 #include "job/team.h"
+#include "os/os.h"
+
+#define TELLS_NS 500000000u /* that a process which tells why takes at most */
 
 /* The job to which a node's environment belongs. */
 static struct roami_job *job_of(struct roami_node *node)
@@ -59,6 +62,29 @@ void roami_job_failed(struct roami_node *node, const char *text)
 	_exit(node->me != 0 || job->start->reports ? ROAMI_EXIT_TOLD : 1);
 }
 
+/* Prints a line unless another process tells why the job fails. */
+static void job_tell(struct roami_job *job, const char *line)
+{
+	_Atomic uint32_t *told = &roami_job_ctl(job, 0)->told;
+	uint32_t none = ROAMI_TOLD_NOT;
+
+	if (!atomic_compare_exchange_strong(told, &none, ROAMI_TOLD_BEGUN))
+		return;
+	fprintf(stderr, "roam: %s\n", line);
+	atomic_store(told, ROAMI_TOLD);
+}
+
+void roami_job_await_told(struct roami_job *job)
+{
+	uint64_t end = roami_os_now_ns() + TELLS_NS;
+
+	for (unsigned turn = 0; roami_os_now_ns() < end; turn++) {
+		if (atomic_load(&roami_job_ctl(job, 0)->told) != ROAMI_TOLD_BEGUN)
+			return;
+		roami_os_spin(turn);
+	}
+}
+
 enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const char *what)
 {
 	const char *why = roam_strerror(err), *hint = "";
@@ -82,8 +108,8 @@ enum roam_err roami_job_says(struct roami_job *job, enum roam_err err, const cha
 	if (job->host_names[job->me] != NULL)
 		snprintf(who, sizeof(who), "node %u on host %s: ", job->me,
 			 job->host_names[job->me]);
-	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
-		fprintf(stderr, "roam: %s%s: %s%s\n", who, what, why, hint);
+	snprintf(line, sizeof(line), "%s%s: %s%s", who, what, why, hint);
+	job_tell(job, line);
 	return err;
 }
 
@@ -91,9 +117,8 @@ void roami_job_says_line(struct roami_job *job, const char *line)
 {
 	if (job->start->fail != NULL)
 		job->start->fail(job, line);
-	if ((job->me == 0 || job->bases[0] != NULL) &&
-	    atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
-		fprintf(stderr, "roam: %s\n", line);
+	if (job->me == 0 || job->bases[0] != NULL)
+		job_tell(job, line);
 }
 
 enum roam_err roami_job_says_sealed(void)
