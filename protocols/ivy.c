@@ -397,7 +397,7 @@ void ivy_check(struct roami_node *const *nodes, unsigned count)
 
 /* ---------------------------------------------------------------------------------------- table */
 
-static uint64_t ivy_window(struct roami_node *node, uint32_t page)
+uint64_t ivy_window(struct roami_node *node, uint32_t page)
 {
 	(void)node;
 	(void)page;

@@ -73,6 +73,9 @@ static inline uint64_t ivy_bit(unsigned node)
 /* ivy's own `lend`. */
 void ivy_lend(struct roami_node *node, const struct roam_request *request, uint32_t page);
 
+/* How long a page stays at the node that has got it, where nothing chooses that for each page. */
+uint64_t ivy_window(struct roami_node *node, uint32_t page);
+
 /* Makes this node the owner of the pending page, with the copyset; another node is the owner. */
 void ivy_take(struct roami_node *node, uint32_t page);
 

@@ -248,19 +248,12 @@ static const struct roam_transactions plurix_transactions = {
 
 /* ---------------------------------------------------------------------------------------- table */
 
-static uint64_t plurix_window(struct roami_node *node, uint32_t page)
-{
-	(void)node;
-	(void)page;
-	return ROAM_STAY_NS;
-}
-
 static enum roam_err plurix_init(struct roami_node *node)
 {
 	struct plurix_node *plurix = roami_node_state(node);
 
 	plurix->ivy.dynamic = roami_option(node, "ROAM_IVY") == IVY_MANAGER_DYNAMIC;
-	plurix->ivy.window = plurix_window;
+	plurix->ivy.window = ivy_window;
 	plurix->ivy.lend = plurix_lend;
 	plurix->ivy.lost = plurix_lost;
 	roami_memory_open(node, (size_t)roami_pages(node) * sizeof(uint32_t));

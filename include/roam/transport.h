@@ -210,9 +210,9 @@ struct roam_transport {
 	enum roam_err (*send)(void *state, unsigned to, const struct iovec *parts, unsigned count);
 
 	/*
-	 * Hands at most `max` waiting messages to `deliver`; returns how many.  One thread at a
-	 * time (the core holds the node's poll lock).  Never blocks.  If a peer's bytes are
-	 * malformed, sets *bad_peer to the peer and returns 0.
+	 * Hands at most `max` waiting messages of each peer to `deliver`; returns how many.  One
+	 * thread at a time (the core holds the node's poll lock).  Never blocks.  If a peer's bytes
+	 * are malformed, sets *bad_peer to the peer and returns 0.
 	 */
 	unsigned (*poll)(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
 			 int *bad_peer);

@@ -21,8 +21,8 @@ extern char **environ;
 /* A lone node, and hardware that keeps the heap coherent, restrict no access. */
 static const struct roami_fault_engine *job_engine(const struct roami_job *job, unsigned nodes)
 {
-	bool restricts = nodes > 1 && roami_protocol_find(job->options.protocol)->homes !=
-					      ROAM_HOMES_EVERYWHERE;
+	const struct roam_protocol *protocol = roami_protocol_find(job->options.protocol);
+	bool restricts = nodes > 1 && !roami_homes_everywhere(protocol);
 
 	return restricts ? job->engine : &roami_fault_plain;
 }

@@ -27,17 +27,6 @@ struct faulty_state {
 	uint8_t *shelf;
 };
 
-static void faulty_lock(struct faulty_state *faulty)
-{
-	while (atomic_exchange_explicit(&faulty->lock, 1, memory_order_acquire) != 0)
-		roami_os_pause();
-}
-
-static void faulty_unlock(struct faulty_state *faulty)
-{
-	atomic_store_explicit(&faulty->lock, 0, memory_order_release);
-}
-
 static uint64_t faulty_now(const struct faulty_state *faulty)
 {
 	return faulty->params.now(faulty->params.now_arg);
@@ -184,9 +173,9 @@ static enum roam_err faulty_send(void *state, unsigned to, const struct iovec *p
 	struct faulty_state *faulty = state;
 	enum roam_err err;
 
-	faulty_lock(faulty);
+	roami_os_lock(&faulty->lock);
 	err = faulty_fate(faulty, to, parts, count);
-	faulty_unlock(faulty);
+	roami_os_unlock(&faulty->lock);
 	return err;
 }
 
@@ -197,7 +186,7 @@ static void faulty_release(struct faulty_state *faulty)
 
 	if (atomic_load(&faulty->due) > now)
 		return;
-	faulty_lock(faulty);
+	roami_os_lock(&faulty->lock);
 	for (unsigned i = 0; i < SHELF; i++) {
 		struct faulty_held *held = &faulty->held[i];
 
@@ -211,7 +200,7 @@ static void faulty_release(struct faulty_state *faulty)
 			next = held->due;
 	}
 	atomic_store(&faulty->due, next);
-	faulty_unlock(faulty);
+	roami_os_unlock(&faulty->lock);
 }
 
 static unsigned faulty_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
