@@ -85,7 +85,14 @@ void bench_past(struct bench *bench);
 void bench_tx(struct bench *bench);
 void bench_rtt(struct bench *bench);
 void bench_stream(struct bench *bench);
+void bench_save(struct bench *bench);
 void bench_apps(struct bench *bench);
+
+/*
+ * Round trips, in a table of its own: five times `trips`, over links of that MTU.  Returns the exit
+ * status: of a row that could not be measured, a failure.
+ */
+int bench_latency(const struct bench *bench, unsigned trips, unsigned mtu, bool json);
 
 /* Bare sockets, by channel: round trips of 64 bytes, a page, 64 small diffs; a stream of pages. */
 enum { BENCH_UDP_64, BENCH_UDP_4K, BENCH_UDP_DIFFS, BENCH_UDP_STREAM };

@@ -8,7 +8,7 @@
 #include "msg/msg.h"
 #include "roam/roam.h"
 #include "roam/transport.h"
-#include "sync/sync_state.h"
+#include "sync/sync.h"
 
 #define PAGES    FLOOR_PAGES
 #define COMPUTES 1u /* an argument: node 0 computes without a call of roam */
@@ -219,7 +219,7 @@ static void release_measure(struct rig_run *run, unsigned channel, uint32_t firs
 	start = floor_begin();
 	roam_unlock(scenario_lock(0));
 	end = floor_end();
-	told = atomic_load(&release_of(bench_node())->told);
+	told = roami_release_told(bench_node());
 	rig_note(run, channel, (told > start ? told : end) - start, 1);
 	rig_note(run, RELEASE_BACK, end - start, 1);
 	rig_count_end(run, channel, 1);

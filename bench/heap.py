@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PYTHON = '/usr/bin/python3'  # which has the distribution's numpy and cffi
 HEAT = os.path.join(ROOT, 'apps', 'heap', 'heat.py')
 WAYS = {'1 node': (1, {}), '2, direct': (2, {'ROAM_PROTOCOL': 'direct'}), '2': (2, {})}
 
@@ -37,7 +38,7 @@ def ways(build, primes, env):
     run = os.path.join(build, 'tools', 'roam')
     yield 'primes.cpp, 2000000', {way: ([primes, str(nodes), '2000000'], {**env, **how})
                                   for way, (nodes, how) in WAYS.items()}
-    heat = ['python3', HEAT, '1000', '200']
+    heat = [PYTHON, HEAT, '1000', '200']
     yield 'heat.py, 1000 x 1000', {
         'plain': ([*heat, '--plain'], env),
         **{way: ([run, 'run', '-n', str(nodes), *heat], {**env, **how})
@@ -46,7 +47,7 @@ def ways(build, primes, env):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument('--build', default=os.path.join(ROOT, 'build', 'gcc'))
+    parser.add_argument('--build', type=os.path.abspath, default=os.path.join(ROOT, 'build', 'gcc'))
     parser.add_argument('--times', type=int, default=5)
     args = parser.parse_args()
     env = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}

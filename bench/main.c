@@ -16,6 +16,9 @@
 #include "fault/engine.h"
 
 #define SAMPLES     8192u
+#define TRIPS       1500u /* of latency, as in the paper */
+#define MTU         "9000"
+#define MTU_MIN     1280
 #define SAMPLES_MIN 10
 #define SAMPLES_MAX 65536
 #define EXIT_USAGE  2
@@ -73,7 +76,9 @@ static const struct {
 	{"past", bench_past, true, "operations of PastSet, here and at another node"},
 	{"rtt", bench_rtt, false, "round trips, calls and page fetches over udp"},
 	{"stream", bench_stream, false, "pages sent one after the other over udp"},
+	{"save", bench_save, true, "checkpoints saved and loaded, compared with plain files"},
 	{"apps", bench_apps, true, "programs compared with the same sources on threads"},
+	{"latency", NULL, false, "round trips of sockets and endpoints; all leaves it out"},
 };
 
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))
@@ -82,7 +87,8 @@ static int usage(FILE *to)
 {
 	fprintf(to, "usage: roam bench NAME [--json] [--engine uffd|sigsegv] [-n SAMPLES]\n"
 		    "                 [--transport NAME] [--protocol NAME]\n"
-		    "                 [--only PART OF A ROW'S NAME] [--series FILE] [--paper]\n\n");
+		    "                 [--only PART OF A ROW'S NAME] [--series FILE] [--paper]\n"
+		    "                 [--mtu BYTES]\n\n");
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
 	fprintf(to,
@@ -94,6 +100,9 @@ static int usage(FILE *to)
 		"instead, without its limits, and rows of other protocols are left out.\n"
 		"--paper: with tx, the Test-TA of Wende and others (2002) on 1 to 8 nodes, with\n"
 		"what they measured beside.\n"
+		"latency: five times -n round trips (1500) of each row, between two network\n"
+		"namespaces whose cable takes --mtu bytes (9000); for root, else over loopback.\n"
+		"Its rows are named \"WAY BYTES WAIT\".\n"
 		"--series FILE: each row's samples in their order, for bench/waits.py to plot.\n"
 		"The programs of `apps` and --paper are found beside the build, or in\n"
 		"ROAM_BENCH_APPS.\n",
@@ -263,12 +272,30 @@ static void bench_run(struct bench *bench, const char *name, bool json)
 	if (!json)
 		report_table_head(&bench->report);
 	for (size_t i = 0; i < BENCHES; i++)
-		if (strcmp(name, "all") == 0 || strcmp(name, benches[i].name) == 0)
+		if (benches[i].run != NULL &&
+		    (strcmp(name, "all") == 0 || strcmp(name, benches[i].name) == 0))
 			benches[i].run(bench);
 	if (json)
 		report_json(&bench->report);
 	else
 		report_table_end(&bench->report);
+}
+
+static int bench_latency_run(struct bench *bench, const char *mtu_text, bool json)
+{
+	long mtu = strtol(mtu_text, NULL, 10);
+
+	if (mtu < MTU_MIN || mtu > 65535) {
+		fprintf(stderr, "roam bench: --mtu %s: not a number from %d to 65535\n", mtu_text,
+			MTU_MIN);
+		return EXIT_USAGE;
+	}
+	if (!bench_cpus(bench))
+		return EXIT_FAILURE;
+	bench->ticks_per_us = ticks_per_us();
+	bench->overhead = floor_overhead();
+	return bench_latency(bench, bench->samples != 0 ? bench->samples : TRIPS, (unsigned)mtu,
+			     json);
 }
 
 int roami_bench_main(int argc, char **argv)
@@ -280,14 +307,14 @@ int roami_bench_main(int argc, char **argv)
 						{"transport", required_argument, NULL, 't'},
 						{"protocol", required_argument, NULL, 'p'},
 						{"paper", no_argument, NULL, 'P'},
+						{"mtu", required_argument, NULL, 'm'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
 	static struct bench bench; /* large */
-	const char *engine = NULL, *protocol = NULL, *series = NULL, *name;
+	const char *engine = NULL, *protocol = NULL, *series = NULL, *mtu = MTU, *name;
 	bool json = false;
 	int option;
 
-	bench.samples = SAMPLES;
 	while ((option = getopt_long(argc, argv, "n:jh", options, NULL)) != -1) {
 		if (option == 'j')
 			json = true;
@@ -299,6 +326,8 @@ int roami_bench_main(int argc, char **argv)
 			protocol = optarg;
 		else if (option == 'P')
 			bench.paper = true;
+		else if (option == 'm')
+			mtu = optarg;
 		else if (option == 's')
 			series = optarg;
 		else if (option == 'n' && bench_samples(&bench, optarg))
@@ -321,6 +350,10 @@ int roami_bench_main(int argc, char **argv)
 		fprintf(stderr, "roam bench: --paper is an option of tx\n");
 		return EXIT_USAGE;
 	}
+	if (strcmp(name, "latency") == 0)
+		return bench_latency_run(&bench, mtu, json);
+	if (bench.samples == 0)
+		bench.samples = SAMPLES;
 	if (!bench_protocol(&bench, protocol))
 		return EXIT_USAGE;
 	if (!bench_engines(&bench, engine) || !bench_cpus(&bench))

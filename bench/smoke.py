@@ -51,6 +51,26 @@ def run(program, name, *options):
     return result, done.stderr.decode()
 
 
+def check_latency(program):
+    """Its rows are a table of their own: every way that works here, with sound numbers."""
+    done = subprocess.run([program, "latency", "--json", "-n", "20", "--only", "32 adaptive"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True, timeout=120)
+    result = json.loads(done.stdout)
+    rows = {row["name"]: row for row in result["rows"]}
+    ways = {"tcp", "udp", "unix", "roam/udp", "roam/shm"}
+    if "raw frames left out" not in done.stderr.decode():
+        ways |= {"packet socket", "roam/packet"}
+        if "AF_XDP left out" not in done.stderr.decode():
+            ways |= {"xdp socket", "roam/xdp"}
+    assert set(rows) == ways, (set(rows), done.stderr)
+    assert result["bench"] == "latency" and result["trips"] == 20, result
+    for row in rows.values():
+        assert 0 < row["shortest"] <= row["min"] <= row["average"] <= row["max"] <= row["longest"], row
+        assert row["shortest"] <= row["p50"] <= row["p99"] <= row["longest"], row
+        assert row["n"] == 100 and row["bytes"] == 32 and row["wait"] == "adaptive", row
+    assert rows["udp"]["theirs"]["average"] == 141, rows["udp"]
+
+
 def check(program, name):
     result, said = run(program, name)
     assert "a process ended" not in said, said
@@ -106,6 +126,17 @@ def check_protocols(program):
             result
 
 
+def check_save(program):
+    """A quarter of the bytes is enough; nothing is left of them."""
+    with tempfile.TemporaryDirectory(prefix="roam-bench-") as place:
+        os.environ["TMPDIR"] = place
+        result, _ = run(program, "save", "--only", "256m")
+        del os.environ["TMPDIR"]
+        rows = {row["name"]: row for row in result["rows"]}
+        assert set(rows) == {"save_256m", "load_256m"} and not os.listdir(place), rows
+        assert all(row["ratio"] > 0 for row in rows.values()), rows
+
+
 def check_hosts(program):
     """Runs the kernels between hosts; needs root, the command ip and the programs."""
     build = os.path.dirname(os.path.dirname(os.path.abspath(program)))
@@ -126,9 +157,11 @@ def main():
         check(program, name)
     check_protocols(program)
     check_series(program)
+    check_save(program)
     check_hosts(program)
+    check_latency(program)
     for wrong in (["nothing"], ["diff", "-n", "0"], ["diff", "--engine", "magic"], [],
-                  ["fault", "--protocol", "nosuch"], ["diff", "--protocol", DEFAULT]):
+                  ["fault", "--protocol", "nosuch"], ["latency", "--mtu", "100"], ["diff", "--protocol", DEFAULT]):
         done = subprocess.run([program] + wrong, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE)
         assert done.returncode in (1, 2) and done.stderr, wrong

@@ -6,6 +6,7 @@
 - every function of the C library's pthread.h and semaphore.h is in its table
 - every relative link, and every path in backquotes that begins with a folder of this tree, exists
 - the tables of protocols have a row for each protocol, and no other
+- each function in a table's row whose last cell is files is defined in one of these
 - every ROAM_ variable named in the documents is an option, a test's variable, or in a header
 """
 import glob
@@ -18,7 +19,7 @@ FOLDERS = ('src/', 'include/', 'protocols/', 'apps/', 'tools/', 'tests/', 'bench
 LINK = re.compile(r'\]\((?!https?:|#)([^)#]+)')
 QUOTED = re.compile(r'`([^`\n]+)`')
 VARIABLE = re.compile(r'\bROAM_[A-Z][A-Z_0-9]*[A-Z0-9]\b')
-HEADERS = ('include/roam/roam.h', 'include/roam/pastset.h', 'include/roam/parmacs.m4',
+HEADERS = ('include/roam/roam.h', 'include/roam/pastset.h', 'include/roam/dp.h', 'include/roam/parmacs.m4',
            'include/roam/protocol.h', 'include/roam/protocol_home.h', 'include/roam/transport.h', 'src/base/options.def',
            'bench/main.c', 'bench/bench_apps.c', *glob.glob('src/transport/*.c'))
 
@@ -55,6 +56,15 @@ def protocols():
             yield f'{path}: the table of protocols {"lacks" if name in known else "has, but no file is,"} {name}'
 
 
+def defined(text):
+    """Functions in tables of `step | function | file` that none of the row's files define."""
+    for cells in re.findall(r'^\| .* \| (`[^|]*) \| ((?:`[\w/]+\.c`(?:, )?)+) \|$', text, re.MULTILINE):
+        code = '\n'.join(read(path) for path in QUOTED.findall(cells[1]) if os.path.exists(path))
+        for name in QUOTED.findall(cells[0]):
+            if not re.search(rf'^\w.*\b{name}\(', code, re.MULTILINE):
+                yield name, cells[1]
+
+
 def calls_of_threads():
     """The functions that the C library declares."""
     for header in ('pthread.h', 'semaphore.h'):
@@ -87,6 +97,8 @@ def check():
         for shown, path in paths(name, text):
             if not os.path.exists(path):
                 yield f'{name}: {shown} does not exist'
+        for function, files in defined(text):
+            yield f'{name}: {function} is not in {files}'
         for variable in sorted(set(VARIABLE.findall(text)) - known):
             yield f'{name}: {variable} is not known to the code'
     traps = read('docs/porting_traps.c')

@@ -9,7 +9,7 @@
  * Idea.  As hlrc, but a home may be taken: a node that is about to write a page of which it has a
  * current copy becomes its home, if the home has not opened the page since.  No byte of the page
  * moves, and where memory is shared no message is sent.  And a home whose page other nodes read
- * makes diffs, and leaves them in its diff log (roami_diff_log_leave), which other nodes can read;
+ * makes diffs, and leaves them in its diff log (adapt_log_leave), which other nodes can read;
  * a node that acquires brings its copy up to date by the diffs that it lacks.
  *
  * - Private, or one writer: the writer becomes home at its first write, for good, and writes
@@ -87,7 +87,7 @@ static void adapt_twin(struct roami_node *node, uint32_t page)
 
 	roami_contract_pending(node, page);
 	roami_contract(roami_page_is_home(node, page));
-	if (!roami_diff_log_on(node))
+	if (!roami_posts_on(node))
 		return;
 	if (!data->met)
 		data->met = 1; /* no node has fetched the page twice yet */
@@ -291,7 +291,7 @@ static void adapt_write_fault(struct roami_node *node, uint32_t page)
 	}
 	adapt_look(node, page);
 	fresh = !adapt_page(node, page)->placed;
-	if (adapt_take(node, page) && fresh && roami_diff_log_on(node))
+	if (adapt_take(node, page) && fresh && roami_posts_on(node))
 		home_write_run(node, page, adapt_take_along);
 }
 
@@ -351,7 +351,7 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 	roami_contract(roami_page_is_home(node, page));
 	if (roami_checks_races(node) || roami_page_access(node, page) == ROAM_WRITE) {
 		home_written(node, sync, page);
-		if (roami_diff_log_on(node))
+		if (roami_posts_on(node))
 			data->home.shares = data->dense == DENSE - 1 ? DENSE_OPEN : 0;
 		return;
 	}
@@ -380,7 +380,7 @@ static uint64_t adapt_leave(struct roami_node *node, const struct roam_dirty *di
 	roami_page_lock(node, dirty->page);
 	*bytes_p = roami_diff_make(node, dirty->page, diff, keep);
 	roami_page_unlock(node, dirty->page);
-	return *bytes_p > SPARSE ? 0 : roami_diff_log_leave(node, dirty->page, diff, *bytes_p);
+	return *bytes_p > SPARSE ? 0 : adapt_log_leave(node, dirty->page, diff, *bytes_p);
 }
 
 /* Whether later writes of this home's page go with a twin, too. */

@@ -11,8 +11,8 @@ static bool adapt_follow(struct roami_node *node, const struct roam_notice *noti
 		uint64_t left = roami_notice_diff(node, &notices[i]);
 
 		if (notices[i].version == version && left != 0)
-			return roami_diff_log_follow(node, notices[i].writer, left, notices[i].page,
-						     diff, bytes_p);
+			return adapt_log_follow(node, notices[i].writer, left, notices[i].page,
+						diff, bytes_p);
 	}
 	return false;
 }

@@ -30,6 +30,8 @@
  * - A copy that this node writes in every interval is not dropped at an acquire: bytes that the
  *   home has and its twin lacks are patched in, and it stays open (home_refresh.c).  A write opens
  *   the pages behind it, too, if as many before it are open for writing (home_run.c).
+ * - Where nodes have cards that read each other's memory, a copy is one READ, past the home, after
+ *   a first fetch by message (rules 12).  The home then closes the page whenever it has written it.
  * - Homes are claimed by the first node that touches the page after CREATE.
  */
 #include "home.h"
@@ -38,6 +40,17 @@ static void hlrc_read_fault(struct roami_node *node, uint32_t page)
 {
 	if (!home_provisional(node, page))
 		home_read_fault(node, page);
+}
+
+static uint64_t hlrc_needed(struct roami_node *node, uint32_t page)
+{
+	uint64_t need;
+
+	roami_contract_pending(node, page);
+	roami_page_lock(node, page);
+	need = home_need(roami_page_data(node, page));
+	roami_page_unlock(node, page);
+	return need;
 }
 
 static void hlrc_release(struct roami_node *node, const struct roam_sync *sync,
@@ -61,6 +74,8 @@ const struct roam_protocol roami_protocol_hlrc = {
 	.writes = ROAM_WRITES_DIFF,
 	.checks_races = true,
 	.homes = ROAM_HOMES_FIXED,
+	.one_sided = ROAM_ONE_SIDED_READ,
+	.needed = hlrc_needed,
 	.page_size = sizeof(struct home_page),
 	.states = home_states,
 	.read_fault = hlrc_read_fault,

@@ -330,10 +330,10 @@ static bool home_leave_open(struct roami_node *node, const struct roam_sync *syn
 
 	roami_contract_pending(node, page);
 	roami_contract(roami_page_access(node, page) == ROAM_WRITE);
-	if (data->shares == 0 || !home_may_open(node, sync) || roami_home_wanted(node, page))
+	if (data->shares == 0 || !home_may_open(node, sync) || roami_home_wanted(node, page) ||
+	    !roami_home_unshare(node, page))
 		return false;
 	data->shares--;
-	roami_home_unshare(node, page);
 	return true;
 }
 
@@ -450,7 +450,8 @@ void home_answered(struct roami_node *node, const struct roam_dirty *dirty, uint
 
 /*
  * Leaves an own shared page open for a while, after a write to it was seen.  It has not been closed
- * since the write, unless the protocol wants to see all writes.
+ * since the write, unless the protocol wants to see all writes.  A page that cards read is closed
+ * instead (rule 12.2).
  */
 void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_t page)
 {
@@ -459,7 +460,9 @@ void home_written(struct roami_node *node, const struct roam_sync *sync, uint32_
 		roami_race_note_home(node, page);
 	} else if (home_may_open(node, sync)) {
 		home_page(node, page)->shares = SHARES_WRITTEN;
-		roami_home_unshare(node, page);
+		if (!roami_home_unshare(node, page) &&
+		    roami_page_access(node, page) == ROAM_WRITE)
+			roami_page_close(node, &page, 1, ROAM_READ);
 	}
 	home_tell(node, page);
 }

@@ -18,6 +18,11 @@ static void refresh_done(struct roami_node *node, uint32_t page, uint64_t versio
 /* Patches the pages, which are pending and hot. */
 static void refresh_some(struct roami_node *node, struct roam_fetch_one *list, unsigned count)
 {
+	roami_contract(count <= ROAM_REFRESH_MAX);
+	for (unsigned i = 0; i < count; i++) {
+		roami_contract_pending(node, list[i].page);
+		roami_contract(roami_page_hot(node, list[i].page));
+	}
 	roami_refresh_all(node, list, count);
 	for (unsigned i = 0; i < count; i++) {
 		if (list[i].result != ROAM_FETCH_OK)

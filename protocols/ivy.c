@@ -48,13 +48,19 @@
 
 #include <string.h>
 
-enum ivy_state ivy_state(struct roami_node *node, uint32_t page)
+static enum ivy_state ivy_here(struct roami_node *node, uint32_t page)
 {
 	unsigned state = roami_page_state(node, page);
 
 	if (state != IVY_START)
 		return (enum ivy_state)state;
 	return roami_me(node) == 0 ? IVY_OWNER : IVY_NONE;
+}
+
+enum ivy_state ivy_state(struct roami_node *node, uint32_t page)
+{
+	roami_contract_locked(node, page);
+	return ivy_here(node, page);
 }
 
 enum ivy_state ivy_look(struct roami_node *node, uint32_t page)
@@ -88,20 +94,26 @@ static void ivy_keep(struct roami_node *node, uint32_t page)
 
 /* -------------------------------------------------------------------------------------- faults */
 
-/* Sends a request towards the page's owner; returns whether the page came with the answer. */
-static bool ivy_ask(struct roami_node *node, uint32_t page, unsigned type, void *answer,
-		    size_t bytes)
+/* The node that is asked about the page next. */
+static unsigned ivy_towards(struct roami_node *node, uint32_t page)
 {
 	const struct ivy_node *ivy = roami_node_state(node);
 	const struct ivy_page *data = roami_page_data(node, page);
 	unsigned manager = roami_manager(node, page), to;
-	bool came;
 
 	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	to = ivy->dynamic || manager == roami_me(node) ? data->owner : manager;
 	roami_page_unlock(node, page);
-	if (roami_call_page(node, to, type, page, answer, bytes, &came) != bytes)
+	return to;
+}
+
+/* Sends a request towards the page's owner; returns whether the page came with the answer. */
+static bool ivy_ask(struct roami_node *node, uint32_t page, unsigned type)
+{
+	bool came;
+
+	if (roami_call_page(node, ivy_towards(node, page), type, page, NULL, 0, &came) != 0)
 		roami_node_fail(node, "page %u: malformed answer of its owner", page);
 	return came;
 }
@@ -127,7 +139,7 @@ static void ivy_read_own(struct roami_node *node, uint32_t page)
 static void ivy_leave(struct roami_node *node, uint32_t page)
 {
 	roami_contract_pending(node, page);
-	ivy_ask(node, page, IVY_DROP, NULL, 0);
+	ivy_ask(node, page, IVY_DROP);
 	roami_page_lock(node, page);
 	if (ivy_state(node, page) == IVY_EVICTED) /* else it was invalidated meanwhile */
 		roami_page_move(node, page, IVY_NONE);
@@ -145,7 +157,7 @@ void ivy_read_fault(struct roami_node *node, uint32_t page)
 	if (ivy_look(node, page) == IVY_EVICTED)
 		ivy_leave(node, page);
 	ivy_move(node, page, IVY_FETCH);
-	if (!ivy_ask(node, page, IVY_READ, NULL, 0))
+	if (!ivy_ask(node, page, IVY_READ))
 		roami_node_fail(node, "page %u: the answer has no bytes", page);
 	roami_page_open(node, page, 1, ROAM_READ);
 	roami_page_lock(node, page);
@@ -154,27 +166,50 @@ void ivy_read_fault(struct roami_node *node, uint32_t page)
 	roami_page_unlock(node, page);
 }
 
-/* Makes this node the owner; requests for the page are parked from now on. */
-void ivy_take(struct roami_node *node, uint32_t page)
+void ivy_want(struct roami_node *node, uint32_t page, struct roam_page_call *call)
 {
 	struct ivy_page *data = roami_page_data(node, page);
-	unsigned me = roami_me(node), nodes = roami_count(node);
-	uint64_t copies = 0;
 
 	roami_contract_pending(node, page);
-	ivy_move(node, page, IVY_ASKED);
-	if (!ivy_ask(node, page, IVY_WRITE, &copies, sizeof(copies)) &&
-	    roami_page_access(node, page) == ROAM_NONE)
-		roami_node_fail(node, "page %u: the answer has no bytes", page);
-	if ((copies & ivy_bit(me)) != 0 || (nodes < 64 && copies >> nodes != 0))
-		roami_node_fail(node, "page %u: malformed copyset", page);
-	data->copies = copies;
+	ivy_move(node, page, IVY_ASKED); /* requests for the page are parked from now on */
+	*call = (struct roam_page_call){.page = page,
+					.to = ivy_towards(node, page),
+					.type = IVY_WRITE,
+					.part = {&call->page, sizeof(call->page)},
+					.reply = &data->copies,
+					.reply_max = sizeof(data->copies)};
+}
+
+void ivy_taken(struct roami_node *node, const struct roam_page_call *call)
+{
+	const struct ivy_page *data = roami_page_data(node, call->page);
+	unsigned nodes = roami_count(node);
+
+	roami_contract_pending(node, call->page);
+	if (call->bytes != sizeof(data->copies))
+		roami_node_fail(node, "page %u: malformed answer of its owner", call->page);
+	if (!call->came && roami_page_access(node, call->page) == ROAM_NONE)
+		roami_node_fail(node, "page %u: the answer has no bytes", call->page);
+	if ((data->copies & ivy_bit(roami_me(node))) != 0 ||
+	    (nodes < 64 && data->copies >> nodes != 0))
+		roami_node_fail(node, "page %u: malformed copyset", call->page);
+}
+
+/* Makes this node the owner of the pending page; another node is the owner. */
+static void ivy_take(struct roami_node *node, uint32_t page)
+{
+	struct roam_page_call call;
+
+	ivy_want(node, page, &call);
+	roami_pages_call(node, &call, 1);
+	ivy_taken(node, &call);
 }
 
 void ivy_write_fault(struct roami_node *node, uint32_t page)
 {
 	struct ivy_page *data = roami_page_data(node, page);
 	struct roam_part part = {&page, sizeof(page)};
+	bool alone = ivy_look(node, page) == IVY_OWNER; /* since it came: it does not stay anew */
 
 	roami_contract_pending(node, page);
 	if (ivy_look(node, page) == IVY_EVICTED)
@@ -185,7 +220,8 @@ void ivy_write_fault(struct roami_node *node, uint32_t page)
 	roami_call_each(node, data->copies, IVY_INVALIDATE, &part, 1);
 	roami_page_lock(node, page);
 	data->copies = 0;
-	ivy_keep(node, page);
+	if (!alone)
+		ivy_keep(node, page);
 	roami_page_move(node, page, IVY_OWNER);
 	roami_page_unlock(node, page);
 	roami_page_set_home(node, page, true);
@@ -216,6 +252,20 @@ void ivy_collect(struct roami_node *node, uint32_t page)
 
 /* ------------------------------------------------------------------------------------ messages */
 
+/* How long, in ns, the page must stay as it is, or at least be readable, if a node asks for it. */
+static uint64_t ivy_left(struct roami_node *node, uint32_t page, unsigned type)
+{
+	const struct ivy_node *ivy = roami_node_state(node);
+	const struct ivy_page *data = roami_page_data(node, page);
+	uint64_t keeps = ivy->keeps != NULL ? ivy->keeps(node, page) : 0, now = roami_now(node);
+	uint64_t left = now < data->until ? data->until - now : 0;
+
+	roami_contract_locked(node, page);
+	if (type == IVY_READ)
+		return ivy_state(node, page) == IVY_OWNER ? left : 0;
+	return left > keeps ? left : keeps;
+}
+
 /*
  * Whether this node, as the page's owner, can answer now; if so, the page lock is held on return.
  * If not, the request was parked, delayed or passed on.
@@ -224,8 +274,8 @@ static bool ivy_serves(struct roami_node *node, const struct roam_request *reque
 		       unsigned type)
 {
 	struct ivy_page *data = roami_page_data(node, page);
-	uint64_t now = roami_now(node);
 	enum ivy_state state;
+	uint64_t left;
 	unsigned to;
 
 	roami_page_lock(node, page);
@@ -243,9 +293,8 @@ static bool ivy_serves(struct roami_node *node, const struct roam_request *reque
 		roami_forward(node, request, to, type);
 		return false;
 	}
-	if (now < data->until && (type == IVY_WRITE || state == IVY_OWNER)) {
-		uint64_t left = data->until - now;
-
+	left = ivy_left(node, page, type);
+	if (left > 0) {
 		roami_page_unlock(node, page);
 		roami_delay(node, request, left);
 		return false;
@@ -319,7 +368,7 @@ static void ivy_invalidate(struct roami_node *node, const struct roam_request *r
 	uint32_t page = roami_request_page(node, request, sizeof(page));
 	const struct ivy_node *ivy = roami_node_state(node);
 	struct ivy_page *data = roami_page_data(node, page);
-	uint64_t now = roami_now(node);
+	uint64_t left;
 
 	roami_page_lock(node, page);
 	roami_contract(!ivy_owns(ivy_state(node, page)));
@@ -328,9 +377,8 @@ static void ivy_invalidate(struct roami_node *node, const struct roam_request *r
 		roami_page_unlock(node, page);
 		return;
 	}
-	if (now < data->until) {
-		uint64_t left = data->until - now;
-
+	left = ivy_left(node, page, IVY_INVALIDATE);
+	if (left > 0) {
 		roami_page_unlock(node, page);
 		roami_delay(node, request, left);
 		return;
@@ -340,7 +388,7 @@ static void ivy_invalidate(struct roami_node *node, const struct roam_request *r
 		roami_page_move(node, page, IVY_NONE);
 	if (ivy->dynamic) /* a fixed manager may know a later owner already */
 		data->owner = request->origin;
-	data->until = now;
+	data->until = roami_now(node);
 	roami_reply(node, request, NULL, 0);
 	roami_page_unlock(node, page);
 }
@@ -371,7 +419,7 @@ static void ivy_check_page(struct roami_node *const *nodes, unsigned count, uint
 	unsigned owners = 0, writers = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		enum ivy_state state = ivy_state(nodes[i], page);
+		enum ivy_state state = ivy_here(nodes[i], page);
 		enum roam_access access = roami_page_access(nodes[i], page);
 
 		if (ivy_owns(state)) {
@@ -421,7 +469,8 @@ const struct roam_page_state ivy_states[] = {
 					IVY_TO(OWNER)},
 	[IVY_NONE] = {"none", IVY_TO(FETCH) | IVY_TO(ASKED)},
 	[IVY_FETCH] = {"fetch", IVY_TO(COPY)},
-	[IVY_COPY] = {"copy", IVY_TO(NONE) | IVY_TO(EVICTED) | IVY_TO(ASKED)},
+	[IVY_COPY] = {"copy", IVY_TO(NONE) | IVY_TO(EVICTED) | IVY_TO(ASKED) |
+				      IVY_TO(FETCH)}, /* plurix only: one that was closed */
 	[IVY_EVICTED] = {"evicted", IVY_TO(NONE)},
 	[IVY_ASKED] = {"asked", IVY_TO(OWNER)},
 	[IVY_SHARED] = {"shared", IVY_TO(NONE) | IVY_TO(SHARED) | IVY_TO(OWNER)},

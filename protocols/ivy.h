@@ -6,6 +6,7 @@
 #define ROAM_PROTOCOLS_IVY_H
 
 #include "roam/protocol.h"
+#include "roam/protocol_home.h"
 
 enum ivy_state {
 	IVY_START,   /* owner at node 0, which has all pages first; none elsewhere */
@@ -45,6 +46,11 @@ struct ivy_node {
 	 * bytes are not sent yet.  Under the page lock.  NULL: nothing is to be done.
 	 */
 	void (*lost)(struct roami_node *node, uint32_t page);
+	/*
+	 * How long, in ns, a node that writes may not take the page, beside `until`.  Under the
+	 * page lock.  NULL: 0.
+	 */
+	uint64_t (*keeps)(struct roami_node *node, uint32_t page);
 };
 
 extern const struct roam_page_state ivy_states[];
@@ -52,7 +58,7 @@ extern const struct roam_message ivy_messages[];
 
 /*
  * The page's state, where "start" is replaced by what it means at this node.  The page lock is
- * held, or nothing runs.
+ * held.
  */
 enum ivy_state ivy_state(struct roami_node *node, uint32_t page);
 
@@ -76,8 +82,12 @@ void ivy_lend(struct roami_node *node, const struct roam_request *request, uint3
 /* How long a page stays at the node that has got it, where nothing chooses that for each page. */
 uint64_t ivy_window(struct roami_node *node, uint32_t page);
 
-/* Makes this node the owner of the pending page, with the copyset; another node is the owner. */
-void ivy_take(struct roami_node *node, uint32_t page);
+/*
+ * Makes this node the owner of a pending page, with the copyset; another node is the owner.
+ * ivy_want fills in the call that asks for it (roami_pages_call), ivy_taken follows the answer.
+ */
+void ivy_want(struct roami_node *node, uint32_t page, struct roam_page_call *call);
+void ivy_taken(struct roami_node *node, const struct roam_page_call *call);
 
 void ivy_read_fault(struct roami_node *node, uint32_t page);
 void ivy_write_fault(struct roami_node *node, uint32_t page);

@@ -11,8 +11,11 @@ const struct roam_page_state moving_states[] = {
 	{NULL, 0},
 };
 
-void moving_learn(struct moving_page *data, uint32_t ref)
+void moving_learn(struct roami_node *node, uint32_t page, uint32_t ref)
 {
+	struct moving_page *data = moving_page(node, page);
+
+	roami_contract_locked(node, page);
 	if (ref != 0 &&
 	    (data->ref == 0 || ROAM_HOME_REF_EPOCH(ref) > ROAM_HOME_REF_EPOCH(data->ref)))
 		data->ref = ref;
@@ -38,7 +41,7 @@ void moving_receive(struct roami_node *node, uint32_t page, uint64_t version, ui
 	roami_contract_locked(node, page);
 	roami_assert(version >= home_need(&data->home.page));
 	roami_page_move(node, page, HOME_MASTER);
-	moving_learn(data, ref);
+	moving_learn(node, page, ref);
 	data->home.page.shares = 0;
 	data->copies = 0;
 	data->asked = false;
@@ -61,7 +64,7 @@ static bool moving_install(struct roami_node *node, uint32_t page,
 		data->regrets = (uint16_t)(data->regrets + (data->asked ? 1 : 0));
 		moving_receive(node, page, answer->version, answer->ref);
 	} else {
-		moving_learn(data, answer->ref);
+		moving_learn(node, page, answer->ref);
 		home_has(&data->home.page, answer->version);
 		data->refused = false;
 		good = !home_stale(&data->home.page); /* otherwise a notice came meanwhile */
@@ -253,8 +256,7 @@ void moving_acquire(struct roami_node *node, const struct roam_sync *sync,
 {
 	for (size_t i = 0; i < count; i++) {
 		roami_page_lock(node, notices[i].page);
-		moving_learn(moving_page(node, notices[i].page),
-			     roami_notice_home(node, &notices[i]));
+		moving_learn(node, notices[i].page, roami_notice_home(node, &notices[i]));
 		roami_page_unlock(node, notices[i].page);
 	}
 	home_invalidate(node, sync, notices, count, moving_flush);

@@ -59,7 +59,7 @@ struct moving_answer {
 };
 
 /* Notes a reference, if its epoch is newer.  The page lock is held. */
-void moving_learn(struct moving_page *data, uint32_t ref);
+void moving_learn(struct roami_node *node, uint32_t page, uint32_t ref);
 
 /* The newest reference known; 0: none. */
 uint32_t moving_ref(struct roami_node *node, uint32_t page);

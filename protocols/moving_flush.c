@@ -82,7 +82,7 @@ static void update_answered(struct roami_node *node, const struct moving_update 
 		roami_twin_drop(node, page);
 		moving_receive(node, page, update->answer.version, update->answer.ref);
 	} else {
-		moving_learn(moving_page(node, page), update->answer.ref);
+		moving_learn(node, page, update->answer.ref);
 	}
 	roami_page_unlock(node, page);
 	if (update->answer.moved)

@@ -55,6 +55,7 @@ struct agent {
 	unsigned count, running;
 	int lent; /* the first of the descriptors that nodes of this host share; 0: none */
 	struct tag_stream *within[2];
+	uint32_t quits; /* the number of the last SIGQUIT */
 	uint64_t kill_at;
 	bool heard; /* the launcher has said something */
 	bool over;  /* nothing is left to do */
@@ -228,8 +229,9 @@ static void agent_start(struct agent *agent)
 static void agent_input(struct agent *agent)
 {
 	agent->asked = false;
-	roami_input_take(&agent->input, agent->frame.payload, agent->frame.bytes);
-	roami_input_feed(&agent->input, agent->inputs, agent->count);
+	if (!roami_input_take(&agent->input, agent->frame.payload, agent->frame.bytes))
+		agent->over = true;
+	roami_input_write(&agent->input, agent->inputs, agent->count);
 }
 
 /* Asks for more input, so that the launcher reads no faster than the fastest of all nodes. */
@@ -247,8 +249,15 @@ static void agent_ask(struct agent *agent)
 static void agent_signal(struct agent *agent, int signal)
 {
 	for (unsigned i = 0; i < agent->count; i++)
-		if (agent->nodes[i].child.runs)
-			kill(agent->nodes[i].child.pid, signal);
+		child_signal(&agent->nodes[i].child, signal, agent->quits);
+}
+
+/* Passes a signal of the launcher on, with its number. */
+static void agent_pass_on(struct agent *agent)
+{
+	if (agent->frame.bytes == sizeof(agent->quits))
+		memcpy(&agent->quits, agent->frame.payload, sizeof(agent->quits));
+	agent_signal(agent, (int)agent->frame.node);
 }
 
 static void agent_quit(struct agent *agent, bool at_once)
@@ -372,7 +381,7 @@ static void agent_told(struct agent *agent)
 		agent_start(agent);
 		break;
 	case ROAMI_FRAME_SIGNAL:
-		agent_signal(agent, (int)frame->node);
+		agent_pass_on(agent);
 		break;
 	case ROAMI_FRAME_INPUT:
 		agent_input(agent);
@@ -396,14 +405,14 @@ static void agent_told(struct agent *agent)
 
 static void agent_from_launcher(struct agent *agent)
 {
-	enum roami_wire_got got;
+	enum roami_os_got got;
 
-	while ((got = roami_wire_receive(&agent->wire, &agent->frame)) == ROAMI_WIRE_GOT &&
+	while ((got = roami_wire_receive(&agent->wire, &agent->frame)) == ROAMI_OS_GOT &&
 	       !agent->over) {
 		agent->heard = true;
 		agent_told(agent);
 	}
-	if (got == ROAMI_WIRE_LOST)
+	if (got == ROAMI_OS_LOST)
 		agent->over = true;
 }
 
@@ -430,7 +439,7 @@ static void agent_serve(struct agent *agent, struct agent_node *node, int fd)
 			node->control = -1;
 		}
 	} else if (fd == agent->inputs[node - agent->nodes].to) {
-		roami_input_feed(&agent->input, agent->inputs, agent->count);
+		roami_input_write(&agent->input, agent->inputs, agent->count);
 	}
 	for (unsigned i = 0; i < 2; i++)
 		if (node->child.out[i] != NULL && fd == node->child.out[i]->from)
@@ -518,9 +527,8 @@ static void agent_run(struct agent *agent)
 			agent_signal(agent, SIGKILL);
 			agent->kill_at = UINT64_MAX;
 		}
-		agent_turn(agent, agent->kill_at == 0 || agent->kill_at == UINT64_MAX
-					  ? -1
-					  : (int)((agent->kill_at - now) / MS) + 1);
+		agent_turn(agent, roami_os_poll_ms(agent->kill_at == 0 ? UINT64_MAX
+								       : agent->kill_at));
 	}
 }
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "job/hang.h"
 #include "job/local.h"
 #include "os/os.h"
 #include "roam_tool.h"
@@ -125,6 +125,16 @@ int child_start(struct child *child, const struct child_plan *plan)
 		return 0;
 	snprintf(what, sizeof(what), "run %s", plan->argv[0]);
 	return child_not(child, error == ENOENT ? TOOL_NOT_FOUND : TOOL_CANNOT_EXEC, what, error);
+}
+
+void child_signal(const struct child *child, int signal, uint32_t number)
+{
+	if (!child->runs)
+		return;
+	if (signal == SIGQUIT)
+		sigqueue(child->pid, signal, roami_hang_passed(number));
+	else
+		kill(child->pid, signal);
 }
 
 /* gdb's command: signals of page faults pass; other faults stop gdb at signals_default. */

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "roam_tag.h"
@@ -38,6 +39,12 @@ int child_signals(sigset_t *mask_p);
  * Starts a node and waits until it runs the program; returns 0, or the exit status and child->why.
  */
 int child_start(struct child *child, const struct child_plan *plan);
+
+/*
+ * Sends it a signal, if it runs; `number`: of a SIGQUIT that all nodes get, from 1 on, see
+ * job/hang.h.
+ */
+void child_signal(const struct child *child, int signal, uint32_t number);
 
 /*
  * The command that runs `argv` under gdb.  `talks`: gdb is interactive, at the terminal; otherwise

@@ -248,8 +248,8 @@ static void far_left(struct far *far, unsigned node, int pid)
 		return;
 	if (far->nodes[node].carded)
 		far_fail(far, TOOL_FAILED, node, true,
-			 "node %u on host %s (pid %d) exited with status 0 before the job's end",
-			 node, far_where(far, node), pid);
+			 "node %u on host %s (pid %d) exited with status 0 before the job's end%s",
+			 node, far_where(far, node), pid, far->nodes[node].dying);
 	else if (far->carded > 0)
 		far_fail(far, TOOL_FAILED, node, true,
 			 "node %u on host %s (pid %d) exited with status 0 and never called "
@@ -259,6 +259,7 @@ static void far_left(struct far *far, unsigned node, int pid)
 
 static void far_exit(struct far *far, unsigned node)
 {
+	const char *thread = far->nodes[node].dying;
 	int32_t what[2];
 	int status;
 
@@ -276,15 +277,15 @@ static void far_exit(struct far *far, unsigned node)
 		far_fail(far, 128 + WTERMSIG(status), node, false, NULL);
 	else if (WIFSIGNALED(status))
 		far_fail(far, 128 + WTERMSIG(status), node, true,
-			 "node %u on host %s (pid %d) was killed by signal %d (%s)", node,
+			 "node %u on host %s (pid %d) was killed by signal %d (%s)%s", node,
 			 far_where(far, node), (int)what[1], WTERMSIG(status),
-			 strsignal(WTERMSIG(status)));
+			 strsignal(WTERMSIG(status)), thread);
 	else if (WEXITSTATUS(status) == ROAMI_EXIT_TOLD)
 		far_fail(far, TOOL_FAILED, node, false, NULL);
 	else if (WEXITSTATUS(status) != 0)
 		far_fail(far, WEXITSTATUS(status), node, true,
-			 "node %u on host %s (pid %d) exited with status %d", node,
-			 far_where(far, node), (int)what[1], WEXITSTATUS(status));
+			 "node %u on host %s (pid %d) exited with status %d%s", node,
+			 far_where(far, node), (int)what[1], WEXITSTATUS(status), thread);
 	else
 		far_left(far, node, what[1]);
 	/*
@@ -316,6 +317,7 @@ static void far_told(struct far *far, unsigned index)
 {
 	struct roami_frame *frame = &far->frame;
 	unsigned node = frame->node;
+	uint32_t dying;
 
 	if (node >= far->job->nodes || far->nodes[node].host != index)
 		return;
@@ -327,6 +329,10 @@ static void far_told(struct far *far, unsigned index)
 			 (const char *)frame->payload);
 	if (frame->kind == ROAMI_FRAME_WAITS)
 		far_waits(far, node);
+	if (frame->kind == ROAMI_FRAME_DYING && frame->bytes == sizeof(dying)) {
+		memcpy(&dying, frame->payload, sizeof(dying));
+		roami_boot_dying(dying, far->nodes[node].dying);
+	}
 	if (frame->kind == ROAMI_FRAME_INPUT)
 		far->hosts[index].hungry = true;
 	if (frame->kind == ROAMI_FRAME_EXIT)
@@ -356,12 +362,12 @@ static void far_lost(struct far *far, unsigned index)
 
 static void far_from_agent(struct far *far, unsigned index)
 {
-	enum roami_wire_got got = ROAMI_WIRE_LOST;
+	enum roami_os_got got = ROAMI_OS_LOST;
 
 	while (far->hosts[index].wire != NULL &&
-	       (got = roami_wire_receive(far->hosts[index].wire, &far->frame)) == ROAMI_WIRE_GOT)
+	       (got = roami_wire_receive(far->hosts[index].wire, &far->frame)) == ROAMI_OS_GOT)
 		far_told(far, index);
-	if (got == ROAMI_WIRE_LOST)
+	if (got == ROAMI_OS_LOST)
 		far_lost(far, index);
 }
 
@@ -425,7 +431,8 @@ static void far_take_signal(struct far *far)
 		tool_say("run: %u of %u nodes have started", far->carded, far->job->nodes);
 		return;
 	}
-	far_all(far, ROAMI_FRAME_SIGNAL, (uint32_t)signal, NULL, 0);
+	far->quits += signal == SIGQUIT;
+	far_all(far, ROAMI_FRAME_SIGNAL, (uint32_t)signal, &far->quits, sizeof(far->quits));
 	if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGQUIT)
 		return;
 	/* The second signal kills at once, and so does any signal before the nodes run. */
@@ -483,9 +490,7 @@ static int far_due(struct far *far)
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
 		if (*times[i] != 0 && *times[i] < next)
 			next = *times[i];
-	if (next == UINT64_MAX)
-		return -1;
-	return next <= now ? 0 : (int)((next - now) / MS) + 1;
+	return roami_os_poll_ms(next);
 }
 
 struct far_polls {

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "base/segment.h"
+#include "job/local.h"
 #include "launch/listener.h"
 #include "roam_far.h"
 #include "roam_tag.h"
@@ -26,6 +27,7 @@ struct far_host {
 struct far_node {
 	unsigned host;
 	bool carded, ended, told_waits;
+	char dying[ROAMI_DYING_BYTES]; /* which thread ended it, as roami_boot_dying says; or "" */
 	struct roami_boot_card card;
 };
 
@@ -49,6 +51,7 @@ struct far {
 	bool input_ended;
 	int status; /* -1: nobody has failed */
 	int forwarded;
+	uint32_t quits; /* SIGQUITs passed on */
 	char line[TOOL_LINE]; /* why the job failed; printed at `say_at` */
 	unsigned dead;  /* the node that the line is about; ROAMI_NODES_MAX: none */
 	uint64_t say_at, quit_at, kill_at, gone_at, end_at; /* 0: not */

@@ -11,7 +11,7 @@
 
 #include "api/api.h"
 #include "os/os.h"
-#include "pastset/attached/address.h"
+#include "link/address.h"
 #include "pastset/attached/host.h"
 #include "roam_past.h"
 #include "roam_tool.h"

@@ -57,6 +57,7 @@ struct run {
 	unsigned running;
 	uint64_t oom_kills; /* the kernel's count before the nodes began */
 	int status;         /* the exit status; -1: nobody has failed */
+	uint32_t quits;     /* SIGQUITs passed on */
 	int forwarded;      /* the last signal passed on that ends programs; 0: none */
 	int absent;         /* a node that never joined and ended in order; -1: none */
 	uint64_t end_at;    /* --timeout; 0: none */
@@ -82,6 +83,10 @@ static int run_usage(FILE *to)
 		"      --gdb NODE       run this node under gdb: at the terminal; without one, or "
 		"with -H,\n"
 		"                       gdb starts it and shows where it stopped\n"
+		"      --checkpoint DIR  save programs that call roam_resume_point in DIR, on\n"
+		"                       node 0's host,\n"
+		"      --every S        every S seconds (600; 0: at each call)\n"
+		"      --resume DIR     go on from what was saved in DIR\n"
 		"      --report-bindings  print where each node may run: host, threads, CPUs\n"
 		"Each node has a copy of the standard input.\n"
 		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
@@ -155,6 +160,19 @@ static bool run_parse_nodes(const char *text, unsigned *nodes_p)
 	return true;
 }
 
+/* The program may change its working directory, or a node begin in another one. */
+static void run_set_directory(const char *name, const char *directory)
+{
+	char here[PATH_MAX], whole[2 * PATH_MAX];
+
+	if (directory[0] == '/' || directory[0] == '\0' || getcwd(here, sizeof(here)) == NULL) {
+		setenv(name, directory, 1);
+		return;
+	}
+	snprintf(whole, sizeof(whole), "%s/%s", here, directory);
+	setenv(name, whole, 1);
+}
+
 /* Returns -1 to go on, or the exit status. */
 static int run_parse(struct run *run, int argc, char **argv)
 {
@@ -166,9 +184,12 @@ static int run_parse(struct run *run, int argc, char **argv)
 					      {"timeout", required_argument, NULL, 'T'},
 					      {"gdb", required_argument, NULL, 'g'},
 					      {"report-bindings", no_argument, NULL, 'b'},
+					      {"checkpoint", required_argument, NULL, 'c'},
+					      {"every", required_argument, NULL, 'e'},
+					      {"resume", required_argument, NULL, 'r'},
 					      {"help", no_argument, NULL, 'h'},
 					      {NULL, 0, NULL, 0}};
-	unsigned node, threads;
+	unsigned node, threads, seconds;
 	int option;
 
 	opterr = 0;
@@ -205,6 +226,17 @@ static int run_parse(struct run *run, int argc, char **argv)
 			break;
 		case 'b':
 			setenv("ROAM_BINDINGS", "1", 1);
+			break;
+		case 'c':
+			run_set_directory("ROAM_CHECKPOINT", optarg);
+			break;
+		case 'e':
+			if (!run_parse_number("--every", "a", optarg, 0, TIMEOUT_MAX, &seconds))
+				return TOOL_USAGE;
+			setenv("ROAM_CHECKPOINT_EVERY", optarg, 1);
+			break;
+		case 'r':
+			run_set_directory("ROAM_RESUME", optarg);
 			break;
 		case 'h':
 			return run_usage(stdout);
@@ -339,9 +371,9 @@ static int run_start(struct run *run, unsigned node)
 
 static void run_signal(struct run *run, int signal)
 {
+	run->quits += signal == SIGQUIT;
 	for (unsigned i = 0; i < run->nodes; i++)
-		if (run->children[i].runs)
-			kill(run->children[i].pid, signal);
+		child_signal(&run->children[i], signal, run->quits);
 }
 
 /* Ends the job: nodes that are left get SIGTERM at `term_at`, and SIGKILL later. */
@@ -407,22 +439,41 @@ static bool run_told(const struct run *run)
 	return told;
 }
 
+static void child_killed(struct run *run, unsigned node, int signal, const char *waits,
+			 const char *thread)
+{
+	const struct roami_ctl *ctl = run_ctl(run, node);
+
+	if (signal != run->forwarded)
+		tool_say("node %u (pid %d) was killed by signal %d (%s)%s%s%s", node,
+			 (int)run->children[node].pid, signal, strsignal(signal), thread,
+			 roami_boot_why(ctl, signal, run->oom_kills), waits);
+	if (ctl != NULL)
+		run_ctl_close(ctl);
+	run_fail(run, 128 + signal, 0);
+}
+
+/* Says which thread ended the node, if the node has noted it. */
+static void run_dying(const struct run *run, unsigned node, char text[ROAMI_DYING_BYTES])
+{
+	const struct roami_ctl *ctl = run_ctl(run, node);
+
+	roami_boot_dying(ctl != NULL ? atomic_load(&ctl->dying) : 0, text);
+	if (ctl != NULL)
+		run_ctl_close(ctl);
+}
+
 static void child_died(struct run *run, unsigned node, int wait_status)
 {
-	char waits[ROAMI_WAITS_BYTES];
+	char waits[ROAMI_WAITS_BYTES], thread[ROAMI_DYING_BYTES];
 	pid_t pid = run->children[node].pid;
 
 	if (run->status >= 0)
 		return; /* a consequence */
 	run_waits(run, node, waits, sizeof(waits));
+	run_dying(run, node, thread);
 	if (WIFSIGNALED(wait_status)) {
-		int signal = WTERMSIG(wait_status);
-
-		if (signal != run->forwarded)
-			tool_say("node %u (pid %d) was killed by signal %d (%s)%s%s", node,
-				 (int)pid, signal, strsignal(signal),
-				 roami_boot_oom(signal, run->oom_kills), waits);
-		run_fail(run, 128 + signal, 0);
+		child_killed(run, node, WTERMSIG(wait_status), waits, thread);
 		return;
 	}
 	if (WEXITSTATUS(wait_status) == ROAMI_EXIT_TOLD) {
@@ -433,9 +484,9 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 		run_fail(run, WEXITSTATUS(wait_status), GRACE_NS);
 		return;
 	}
-	tool_say("node %u (pid %d) exited with status %d%s%s", node, (int)pid,
+	tool_say("node %u (pid %d) exited with status %d%s%s%s", node, (int)pid,
 		 WEXITSTATUS(wait_status),
-		 WEXITSTATUS(wait_status) == 0 ? " before the job's end" : "", waits);
+		 WEXITSTATUS(wait_status) == 0 ? " before the job's end" : "", thread, waits);
 	run_fail(run, WEXITSTATUS(wait_status) != 0 ? WEXITSTATUS(wait_status) : TOOL_FAILED,
 		 GRACE_NS);
 }
@@ -567,7 +618,7 @@ static int run_due(struct run *run)
 	if ((run->absent >= 0 || (run_wants_input(run) && !roami_input_may_read(STDIN_FILENO))) &&
 	    (next == 0 || next > now + LOOK_MS * MS))
 		next = now + LOOK_MS * MS;
-	return next == 0 ? -1 : (int)((next - now) / MS) + 1;
+	return roami_os_poll_ms(next == 0 ? UINT64_MAX : next);
 }
 
 #define POLLS_MAX (2 + 3 * ROAMI_NODES_MAX)
@@ -611,8 +662,11 @@ static bool run_turn(struct run *run, int timeout_ms)
 	for (nfds_t i = 0; i < outputs; i++)
 		if (polls[1 + i].revents != 0)
 			tag_pump(streams[i]);
-	if (inputs > 0)
-		roami_input_copy(&run->input, run->inputs, run->nodes, input->revents != 0);
+	if (inputs > 0 &&
+	    !roami_input_copy(&run->input, run->inputs, run->nodes, input->revents != 0)) {
+		run->copies = false;
+		run_fail(run, TOOL_FAILED, 0);
+	}
 	return true;
 }
 

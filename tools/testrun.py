@@ -13,7 +13,7 @@ usage: tools/test [--build NAME]... [--for FILE]... [quick | night | SUITE...]
               kernels and the search for what catches each mutant, until stopped (Ctrl-C, SIGTERM);
               from seed ROAM_SEED on, if that is set; the commands that repeat failing seeds are
               printed, and kept in build/night.txt
-  --build     gcc, clang, asan, tsan or libsigsegv instead; may be given several times
+  --build     gcc, clang, asan, tsan, few or libsigsegv instead; may be given several times
 
 Ends with the line "N passed, N failed, N skipped"; fails if anything failed, or was skipped that
 tests/skips.txt does not permit.
@@ -30,6 +30,7 @@ import resource
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -38,6 +39,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, 'tests', 'multi'))
 import harness  # noqa: E402, pylint: disable=wrong-import-position
 import testindex  # noqa: E402, pylint: disable=wrong-import-position
+CAP_IPC_LOCK = 14
 SKIP_LINE = re.compile(r'^skip: ([^:]+): (.+)$', re.MULTILINE)
 
 # The compiler, the options, and which suites and tests a build runs (None: all it declares).  Under
@@ -52,6 +54,9 @@ BUILDS = {
              ['unit', 'quick+conform', 'quick+sim', 'quick+litmus', 'docs_example', 'memory', 'threads',
               'apps']),
     'tsan': ('gcc', ['-Db_sanitize=thread', '-Dbench=false', '-Dcontracts=true'], ['unit', 'threads', 'apps']),
+    # Two of the protocols, as a user may choose them: heaps and tables without the others.
+    'few': ('gcc', ['-Dwerror=true', '-Dprotocols=hlrc,ivy', '-Dbench=false', '-Dapps=false'],
+            ['quick+unit', 'quick+sim', 'quick+litmus', 'multi_lone']),
     # What the other builds leave out: libsigsegv's handler, and programs with a malloc of their
     # own.
     'libsigsegv': ('gcc', ['-Dwerror=true', '-Dsigsegv=libsigsegv', '-Djemalloc=disabled',
@@ -161,13 +166,21 @@ def call_refused(name):
     if name == 'personality':
         return subprocess.run(['setarch', 'x86_64', '-R', 'true'], stderr=subprocess.DEVNULL,
                               check=False).returncode != 0
-    number, first = {'userfaultfd': (323, 1), 'io_uring': (425, 1)}[name]
-    params = ctypes.create_string_buffer(512)
+    number, first, given = {'userfaultfd': (323, 1, b''), 'io_uring': (425, 1, b''),
+                            'bpf': (321, 0, struct.pack('<IIII', 17, 4, 4, 1))}[name]  # a map of sockets
+    params = ctypes.create_string_buffer(given, 512)
     libc = ctypes.CDLL(None, use_errno=True)
-    made = libc.syscall(number, first, params)
+    made = libc.syscall(number, first, params, 128)
     if made >= 0:
         os.close(made)
     return made < 0 and ctypes.get_errno() in (errno.EPERM, errno.ENOSYS)
+
+
+def memory_locks_limited():
+    with open('/proc/self/status', encoding='ascii') as file:
+        held = int(re.search(r'^CapEff:\s*(\w+)', file.read(), re.M).group(1), 16)
+    return held >> CAP_IPC_LOCK & 1 == 0 and \
+        resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] != resource.RLIM_INFINITY
 
 
 def condition_holds(condition, build):
@@ -182,6 +195,8 @@ def condition_holds(condition, build):
     if kind == 'above':
         with open('/proc/sys/' + args[0].replace('.', '/'), encoding='utf-8') as value:
             return int(value.read()) > int(args[1])
+    if kind == 'memory-locks-limited':
+        return memory_locks_limited()
     if kind == 'no-memory-cgroup':
         return not any(os.access(where, os.W_OK) for _, where in harness.MemoryGroup.places())
     if kind == 'no-file':
@@ -196,6 +211,8 @@ def condition_holds(condition, build):
                               stderr=subprocess.DEVNULL, check=False).returncode != 0
     if kind == 'build':
         return build == args[0]
+    if kind == 'confined':
+        return True
     if kind == 'sanitizer':
         return sanitizer_holds(build, args[0])
     raise Failure(f'tests/skips.txt: unknown condition "{condition}"')
@@ -217,7 +234,7 @@ def judge_skip(permitted, build, test, what):
     for test_glob, what_glob, condition in permitted:
         if fnmatch.fnmatch(test, test_glob) and fnmatch.fnmatch(what, what_glob) and \
                 condition_holds(condition, build):
-            return 'covered' if condition.startswith(('sanitizer', 'build')) else 'permitted'
+            return 'covered' if condition.startswith(('sanitizer', 'build', 'confined')) else 'permitted'
     return 'forbidden'
 
 
@@ -247,7 +264,7 @@ class Tally:
 
     def add(self, build, record):
         test = record['name'].split(' / ')[-1]
-        skips = SKIP_LINE.findall(record.get('stdout') or '')
+        skips = list(dict.fromkeys(SKIP_LINE.findall(record.get('stdout') or '')))
         for what, why in skips:
             self.skip(build, test, what.strip(), why.strip())
         if record['result'] == 'OK' or record['result'] == 'EXPECTEDFAIL':
@@ -313,6 +330,8 @@ def run_build(build, words, tally):
     if build == 'gcc' and words in ([], ['quick']):
         for name in testindex.gone([test[0] for test in tests]):
             tally.fail(f'tests/index.txt names {name}, which is no test: `tools/test index`')
+        for path in testindex.unanswered():
+            tally.fail(f'{path} leads to no test (tools/testindex.py): `tools/test index`')
     wanted = words or BUILDS[build][2]
     if wanted:
         tests = [test for test in tests if test[0] in wanted or chosen(test, wanted)]
@@ -351,6 +370,7 @@ NIGHT_SEEDS = [
     (['past_test'], 500), (['past_test', '--lossy'], 100), (['litmus_test', '--mixed'], 50),
     (['threads_test'], 4), (['threads_test', '--lossy'], 4), (['threads_test', '--mixed'], 4)]
 NIGHT_MUTANTS = 4   # searched anew in each round
+NIGHT_MODELS = 20   # rounds, of which one has the models that take minutes
 NIGHT_FUZZ = 60     # seconds of one fuzzer in each round
 
 
@@ -373,6 +393,8 @@ def night_processes(where, seed):
             '--seeds', f'{seed}..{seed}'], env)
     yield ([sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--product', '--seeds', f'{seed}..{seed}'],
            env)
+    if seed // 200 % NIGHT_MODELS == 0:
+        yield [os.path.join(ROOT, 'tests', 'model', 'run.sh'), 'large'], {'DEEP': '1'}
     fuzz = os.path.join(ROOT, 'tests', 'fuzz')
     names = sorted(name for name in os.listdir(fuzz) if name.endswith('.c'))
     for name in turn_of(names, seed, 1):
@@ -494,7 +516,10 @@ def make_index():
             files.setdefault(path, {})[name] = (lines, seconds)
         say(f'{at + 1}/{len(tests)} {name} {seconds:.1f} s')
     testindex.write(files)
-    return 0
+    late = testindex.slow(files)
+    for path, name, seconds in late:
+        say(f'{path}: its first test, {name}, takes {seconds:.0f} s: a shorter one is wanted')
+    return 1 if late else 0
 
 
 def main():

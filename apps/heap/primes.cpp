@@ -48,8 +48,10 @@ int main(int argc, char **argv)
 
 	if (argc > 2)
 		limit = std::atoi(argv[2]);
-	if (limit < 2)
+	if (limit < 2 || nodes == 0) {
+		std::fprintf(stderr, "usage: primes [NODES [LIMIT]]\n");
 		return 2;
+	}
 	shared = roam::make<all>();
 	const auto start = roam_clock_us();
 	roam::parallel(nodes, work);

@@ -104,6 +104,7 @@ static void work(long id)
 	long i, k;
 
 	for (k = 0; k < n - 1; k++) {
+		resume_point(&k, id, 1);
 		for (i = k + 1 + (id + procs - (k + 1) % procs) % procs; i < n; i += procs)
 			eliminate(&matrix[i * n], k);
 		BARRIER(common->barrier, procs)

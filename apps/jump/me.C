@@ -56,9 +56,12 @@ static long list_at(long id)
 
 static void work(long id)
 {
-	long width, stage = 0;
+	long stage;
 
-	for (width = 1; width < procs; width *= 2, stage++) {
+	for (stage = 0; 1l << stage < procs; stage++) {
+		resume_point(&stage, id, 0);
+
+		const long width = 1l << stage;
 		const uint32_t *from = keys[stage % 2];
 		uint32_t *to = keys[(stage + 1) % 2];
 		const long a = list_at(id), b = list_at(id + width), end = list_at(id + 2 * width);

@@ -85,8 +85,10 @@ static void work(long id)
 {
 	long stage;
 
-	for (stage = 0; stage < STAGES; stage++)
+	for (stage = 0; stage < STAGES; stage++) {
+		resume_point(&stage, id, 1);
 		sort_digit(id, stage);
+	}
 }
 
 /* The keys are in order, and are those generated: sums of mixed keys tell multisets apart. */

@@ -77,6 +77,7 @@ static void work(long id)
 	long round;
 
 	for (round = 0; round < rounds; round++) {
+		resume_point(&round, id, 1);
 		relax(grid.red, grid.black, first, end, 0);
 		BARRIER(common->barrier, procs)
 		relax(grid.black, grid.red, first, end, 1);

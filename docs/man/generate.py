@@ -4,6 +4,8 @@
 usage: generate.py api ROAM_H          roam(3), from the header and its comments
        generate.py past ROAM_H PASTSET_H                    roam-pastset(3)
        generate.py tx ROAM_H TX_H                           roam-tx(3)
+       generate.py dp ROAM_H DP_H                           roam-dp(3)
+       generate.py save ROAM_H SAVE_H                       roam-save(3)
        generate.py cxx ROAM_H PASTSET_HPP                   roam-pastset-cxx(3)
        generate.py python ROAM_H INIT_PY ERRORS_PY          roam-python(3), from the docstrings
        generate.py options OPTIONS_DEF EVENTS_DEF ROAM_H TRANSPORT_C...    roam(7)
@@ -180,7 +182,7 @@ def page_end(others):
 def api_page(roam):
     page_begin('roam', 'page-based distributed shared memory', '#include <roam/roam.h>', roam)
     header_text(roam)
-    page_end([('roam', 1), ('roam-pastset', 3), ('roam-tx', 3), ('roam', 7), ('roam-parmacs', 7)])
+    page_end([('roam', 1), ('roam-pastset', 3), ('roam-tx', 3), ('roam-dp', 3), ('roam-save', 3), ('roam', 7), ('roam-parmacs', 7)])
 
 
 def past_page(roam, header):
@@ -192,6 +194,18 @@ def past_page(roam, header):
 
 def tx_page(roam, header):
     page_begin('roam-tx', 'transactions on shared memory', '#include <roam/tx.h>', roam)
+    header_text(header)
+    page_end([('roam', 1), ('roam', 3)])
+
+
+def dp_page(roam, header):
+    page_begin('roam-dp', 'messages between the nodes of a job', '#include <roam/dp.h>', roam)
+    header_text(header)
+    page_end([('roam', 1), ('roam', 3), ('roam-pastset', 3)])
+
+
+def save_page(roam, header):
+    page_begin('roam-save', 'checkpoints of the shared heap', '#include <roam/save.h>', roam)
     header_text(header)
     page_end([('roam', 1), ('roam', 3)])
 
@@ -309,7 +323,7 @@ def main():
     if what == 'functions':
         print('\n'.join(functions(texts[0])))
     else:
-        {'api': api_page, 'past': past_page, 'tx': tx_page, 'cxx': cxx_page,
+        {'api': api_page, 'past': past_page, 'tx': tx_page, 'dp': dp_page, 'save': save_page, 'cxx': cxx_page,
          'options': options_page, 'python': python_page}[what](*texts)
 
 

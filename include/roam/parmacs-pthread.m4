@@ -4,9 +4,9 @@ divert(-1)
 #	m4 -Ulen -Uindex parmacs-pthread.m4 program.C > program.c
 #	cc program.c -pthread -lm
 #
-# A fair comparison: threads are pinned round robin to the CPUs the program may use, plain malloc, mutexes,
-# barriers and pauses that spin while threads fit the CPUs and yield at once when they do not.
-# The macros have the forms and keep the rules of parmacs.m4.
+# So that the comparison is fair, threads are pinned, in turn, to the CPUs that the program may use; blocks
+# are malloc's, locks are mutexes; and threads that wait at a barrier or for a pause spin if there is a CPU
+# for each thread, and otherwise yield at once.  The macros have the forms and keep the rules of parmacs.m4.
 changequote(<|, |>)
 
 # roam_macro(NAME, body): NAME(...) becomes the body; NAME without "(" stays.

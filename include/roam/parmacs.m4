@@ -10,11 +10,12 @@ divert(-1)
 # What is here, in groups (those without a note are in the manual page roam-parmacs(7)):
 # - environment: MAIN_ENV, EXTERN_ENV, ENV, MAIN_INITENV, MAIN_END, ROAM_NEEDS, ROAM_SHARED
 # - processes: CREATE, WAIT_FOR_END, GET_PID
-# - memory: G_MALLOC, NU_MALLOC, G_MALLOC_F, NU_MALLOC_F, G_FREE, NU_FREE.  A second argument, the
-#   home, is the process at whose node the block's pages live (roam_node; above their number it wraps
-#   around); one below 0, or none, is first touch; blocks smaller than a page have no home of their own.  SET_HOME(address, home) does so
-#   for the page at an address, SET_HOME(address, bytes, home) for a range: only for pages that nobody
-#   has used yet.  GET_HOME gives the number to pass for this process's own node.
+# - memory: G_MALLOC, NU_MALLOC, G_MALLOC_F, NU_MALLOC_F, G_FREE, NU_FREE.  The second argument, the
+#   home, is the number of a process (as roam_node; greater ones wrap around): the block's pages live
+#   at its node.  Without it, or below 0, each page lives where it is touched first.  Blocks smaller
+#   than a page have no home of their own.  SET_HOME(address, home) gives a home to the page at an
+#   address, SET_HOME(address, bytes, home) to a range; only for pages that no process has used yet.
+#   GET_HOME gives the number to pass for this process's own node.
 # - locks: LOCK..., ALOCK..., AUNLOCK, AGETL; NLOCK...: a lock that its holder may lock again
 # - BARRIER..., CONDVAR..., PAUSE... (latched flags), EVENT... (the same under the names EVENTDEC,
 #   EVENTINIT, EVENTSET, EVENTWAIT, EVENTCLEAR), RELEASE_FENCE and the like
@@ -46,7 +47,7 @@ define(<|roam_macro|>, <|roam_macro_as(<|$1|>, <|$2|>, <|$|>)|>)
 define(<|roam_macro_as|>, <|define(<|roam_$1|>, <|$2|>)define(<|$1|>,
 <|ifelse($3#, 0, <|<|$1|>|>, <|roam_$1($3@)|>)|>)|>)
 
-# roam_ignored(NAME): NAME(...) does nothing.  roam_mark(NAME): nor does the bare word.
+# roam_ignored(NAME): NAME(...) does nothing.  roam_mark(NAME): NAME, also without "(", does nothing.
 define(<|roam_ignored|>, <|roam_macro(<|$1|>, <|{ }|>)|>)
 define(<|roam_mark|>, <|roam_mark_as(<|$1|>, <|$|>)|>)
 define(<|roam_mark_as|>, <|define(<|$1|>, <|ifelse($2#, 0, <||>, <|{ }|>)|>)|>)
@@ -317,7 +318,7 @@ roam_macro(<|GET_PID|>, <|{ ($1) = (int)roam_node(); }|>)
 
 # ------------------------------------------------------------------------------------------ memory
 
-# roam_alloc(bytes, home, NAME): an expression.  A home that is not given: first touch.
+# roam_alloc(bytes, home, NAME): an expression.  Without a home: first touch.
 define(<|roam_alloc|>, <|roam_parmacs_alloc((size_t)($1), dnl
 ifelse(<|$2|>, <||>, <|-1L|>, <|(long)($2)|>), "$3", __FILE__, __LINE__)|>)
 roam_macro(<|G_MALLOC|>, <|roam_alloc(<|$1|>, <|$2|>, <|G_MALLOC|>);|>)
@@ -391,7 +392,7 @@ roam_call(<|MEXIT|>, <|roam_parmacs_mon_exit(&($1))|>)
 roam_call(<|DELAY|>, <|roam_parmacs_mon_delay(&($1), (long)($2))|>)
 roam_call(<|CONTINUE|>, <|roam_parmacs_mon_continue(&($1), (long)($2))|>)
 
-# Locks, pauses and barriers order everything; a fence stops the compiler and the CPU, no more.
+# Locks, pauses and barriers order everything; a fence orders only what this compiler and CPU do.
 roam_macro(<|RELEASE_FENCE|>, <|{ __atomic_thread_fence(__ATOMIC_RELEASE); }|>)
 roam_macro(<|ACQUIRE_FENCE|>, <|{ __atomic_thread_fence(__ATOMIC_ACQUIRE); }|>)
 roam_macro(<|FULL_FENCE|>, <|{ __atomic_thread_fence(__ATOMIC_SEQ_CST); }|>)
@@ -402,7 +403,7 @@ roam_macro(<|CLOCK|>, <|{ ($1) = roam_clock_us(); }|>)
 define(<|SPLASH3_ROI_BEGIN|>, <|{ roam_roi_begin(); }|>)
 define(<|SPLASH3_ROI_END|>, <|{ roam_roi_end(); }|>)
 
-# What simulators of the time marked.
+# Marks for simulators of that time.
 roam_ignored(<|EVENT|>)
 roam_ignored(<|PAUSE|>)
 roam_ignored(<|BARINCLUDE|>)
@@ -430,7 +431,7 @@ roam_mark(<|DYN_SIM_OFF|>)
 roam_mark(<|DYN_SCHED_ON|>)
 roam_mark(<|DYN_SCHED_OFF|>)
 
-# C programs use these words for themselves.
+# Names that m4 defines and C programs use.
 ifdef(<|len|>, <|undefine(<|len|>)|>)
 ifdef(<|index|>, <|undefine(<|index|>)|>)
 divert(0)dnl

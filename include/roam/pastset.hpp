@@ -72,7 +72,8 @@ inline const std::error_category &category() noexcept
 class error : public std::system_error {
 public:
 	explicit error(roam_err err, const std::string &why = "", std::uint64_t moved = 0)
-		: std::system_error(static_cast<int>(err), category(), why), moved_(moved)
+		: std::system_error(with(std::error_code(static_cast<int>(err), category()), why)),
+		  moved_(moved)
 	{
 	}
 
@@ -88,6 +89,12 @@ public:
 	}
 
 private:
+	/* what() begins with `why`, if there is one. */
+	static std::system_error with(std::error_code code, const std::string &why)
+	{
+		return why.empty() ? std::system_error(code) : std::system_error(code, why);
+	}
+
 	std::uint64_t moved_;
 };
 

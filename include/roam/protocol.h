@@ -44,7 +44,7 @@ enum roam_writes { ROAM_WRITES_FAULT, ROAM_WRITES_DIFF };
  * FIXED: where the directory says, for good; the first thing that other nodes ask a home for is
  * roami_fetch, which waits for a page that its home has claimed and not yet published.
  * TAKEN: where the directory says, but other nodes may take the home, see roami_home_take; a
- * claimed page is dirty.  Writers may leave diffs in diff logs (roami_diff_log_leave), so that a
+ * claimed page is dirty.  Writers may leave diffs for others (roami_post), so that a
  * node that keeps reading a page does not fetch it.
  * MOVING: at the node whose header says "home", which need not be the node that the directory
  * names.  FOLLOWING: likewise, and a home moves to the node that fetches the page.
@@ -62,6 +62,13 @@ enum roam_homes {
 	ROAM_HOMES_FOLLOWING,
 	ROAM_HOMES_EVERYWHERE
 };
+
+/*
+ * What cards of other nodes do to pages at their homes, past the homes' processors (rules 12).
+ * READ: copies are read.  READ_WRITE, which nothing uses yet: diffs are written, too.  Where a job
+ * has no such cards this has no effect.
+ */
+enum roam_one_sided { ROAM_ONE_SIDED_NONE, ROAM_ONE_SIDED_READ, ROAM_ONE_SIDED_READ_WRITE };
 
 enum roam_sync_kind {
 	ROAM_SYNC_LOCK,
@@ -92,17 +99,23 @@ struct roam_dirty {
 	uint64_t version; /* set by roami_flush: the home's version after the diff was applied */
 };
 
+/* What a write notice refers to besides its page (roam/protocol_home.h); 0: nothing. */
+union roam_notice_ref {
+	uint64_t home; /* see roami_notice_home */
+	uint64_t diff; /* ROAM_HOMES_TAKEN, see roami_notice_diff */
+	uint64_t word; /* either, to carry it */
+};
+
 /*
  * A write notice: `writer` changed `page`; a node with an older version than `version` must not
- * read its copy.  `place` is read by roami_notice_home and roami_notice_diff
- * (roam/protocol_home.h).
+ * read its copy.
  */
 struct roam_notice {
 	uint32_t page;
 	uint32_t writer;
 	uint64_t version;
 	uint64_t interval; /* the writer's last interval that is meant; this node has seen it */
-	uint64_t place;
+	union roam_notice_ref ref;
 };
 
 #define ROAM_PROVISIONAL_MAX 512u /* the most pages that one call of `provisional` gets */
@@ -157,13 +170,21 @@ struct roam_protocol {
 	 */
 	bool closes_homes;
 	/*
-	 * checks_races: ROAM_CHECK=race, and the other checks of diffs (sharing, pointers), work on
-	 * the protocol's pages; a job under a protocol without this property refuses these checks.
+	 * checks_races: ROAM_CHECK=race, and the other checks of diffs (sharing, pointers,
+	 * scope), work on the protocol's pages; a job under a protocol without this property
+	 * refuses these checks.
 	 * A ScC protocol cannot have it: its locks order more than clocks tell.  While a check is
 	 * on (roami_checks_races) homes do not move, every node's writes make a twin, and a
 	 * protocol that sends diffs itself shows them (roami_diff_show).
 	 */
 	bool checks_races;
+	/*
+	 * Of ROAM_HOMES_FIXED.  `needed`, if it is not NONE: the version that a copy of the pending
+	 * page must have, as far as this node knows; a copy that a card has read counts as one of
+	 * that version.
+	 */
+	enum roam_one_sided one_sided;
+	uint64_t (*needed)(struct roami_node *node, uint32_t page);
 	bool keeps_twins; /* after a release twins stay until roami_twin_drop */
 	/*
 	 * ROAM_HOMES_FIXED: pages may be written before they have a home, see
@@ -272,7 +293,7 @@ struct roam_protocol {
 
 /*
  * What a protocol with transactions does when they begin and end; all on the thread that runs the
- * transaction, which is the node's only one.  While a transaction is open (roami_tx_open) writes
+ * transaction; the node's others are held.  While a transaction is open (roami_tx_open) writes
  * must make twins (writes_now), and read_fault may open a page only with bytes that were the newest
  * at a moment of the fault.
  *
@@ -282,10 +303,17 @@ struct roam_protocol {
  */
 struct roam_transactions {
 	/*
-	 * A transaction is about to open: takes write access from all pages.  Never blocks on other
+	 * A transaction is about to open: takes write access from all pages, and all access from
+	 * those for which roami_tx_closes is true (roami_page_shelve).  Never blocks on other
 	 * nodes.
 	 */
 	void (*begin)(struct roami_node *node);
+
+	/*
+	 * The transaction will write every byte of the pending page, and reads none of it
+	 * (roam_tx_writes): need not fetch it, and its loss need not doom the transaction.
+	 */
+	void (*replaces)(struct roami_node *node, uint32_t page);
 
 	/*
 	 * May block.  Makes this node the only one that can read the pages, which are pending and
@@ -404,6 +432,12 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count,
 		      enum roam_access access);
 
+/*
+ * roami_page_close with ROAM_NONE, but what this node has of the pages stays good: the protocol
+ * opens them again without asking another node, unless it hears that they are out of date.
+ */
+void roami_page_shelve(struct roami_node *node, const uint32_t *pages, size_t count);
+
 /* Sorts page numbers and removes duplicates; returns how many are left. */
 size_t roami_pages_sort(uint32_t *pages, size_t count);
 
@@ -502,11 +536,36 @@ bool roami_tx_open(struct roami_node *node);
 bool roami_tx_watches(struct roami_node *node);
 
 /*
- * This node has lost a page that it could read until now, and has not told any node yet.  Dooms a
- * transaction that is open, or wakes one that waits after roam_tx_retry; if there is neither, does
- * nothing.  Handler or app, under the page lock.
+ * 0, or how long, in ns, no other node may take a page that the open transaction may have read,
+ * after which to ask again: it has lost so often that it has the token already, and gets on only if
+ * what other nodes store outside of transactions waits.  Handler or app.
  */
-void roami_tx_doom(struct roami_node *node);
+uint64_t roami_tx_keeps(struct roami_node *node);
+
+/*
+ * This node has lost `page`, which it could read until now, and has not told any node yet.  An open
+ * transaction is lost (doomed, or, under backward validation, overtaken); one that waits after
+ * roam_tx_retry wakes; if there is neither, does nothing.  Handler or app, under the page lock.
+ */
+void roami_tx_doom(struct roami_node *node, uint32_t page);
+
+/* The same where an open transaction does not mind: for those that wait alone.  Never blocks. */
+void roami_tx_wake(struct roami_node *node);
+
+/*
+ * A fault has got a page from another node for an open transaction.  Under backward validation one
+ * that has lost a page goes on only with what its node already had then.  app.
+ */
+void roami_tx_fetched(struct roami_node *node);
+
+/*
+ * Whether the page is to be closed when a transaction begins, so that it counts as read only if it
+ * is touched (ROAM_TX_READS).  Becomes true only while the page has no access.  app.
+ */
+bool roami_tx_closes(struct roami_node *node, uint32_t page);
+
+/* A transaction has touched the page, which had no access.  app. */
+void roami_tx_touched(struct roami_node *node, uint32_t page);
 
 /* ---------------------------------------------------------------------------- time and history */
 

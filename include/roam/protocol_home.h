@@ -175,10 +175,12 @@ void roami_home_publish(struct roami_node *node, uint32_t first, uint32_t count,
  * roami_home_shared lists, after a full fence, pages of this home that other nodes have fetched
  * since the last call; at most `max`, and returns how many.  roami_home_unshare clears the page's
  * shared mark, so that later fetchers report again; call it *before* roami_home_version_bump.
+ * false: cards read the pending page, so it stays marked and must be closed (rule 12.2).  app, may
+ * block.
  */
 size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max);
 bool roami_home_is_shared(struct roami_node *node, uint32_t page);
-void roami_home_unshare(struct roami_node *node, uint32_t page);
+bool roami_home_unshare(struct roami_node *node, uint32_t page);
 
 /* -------------------------------------------------------------------- what notices also tell */
 
@@ -188,7 +190,7 @@ void roami_home_unshare(struct roami_node *node, uint32_t page);
  */
 void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref);
 
-/* roami_notice_add with the place of the diff from roami_diff_log_leave; 0: there is none. */
+/* roami_notice_add with the place of the diff from roami_post; 0: there is none. */
 void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t version,
 			   uint64_t diff);
 
@@ -283,7 +285,8 @@ bool roami_cache_drop(struct roami_node *node, uint32_t page);
  * Several roami_call_page at a time, at most ROAM_PAGES_ONCE; each payload begins with the page
  * number.  roami_pages_ask sends them all.  roami_pages_await waits until at least one more has
  * been answered and returns how many are left.  A page that has come must be used at once: the one
- * still waited for may wait for it on another node.  app, may block.
+ * still waited for may wait for it on another node.  roami_pages_call sends all and waits for all,
+ * where that cannot be.  app, may block.
  */
 #define ROAM_PAGES_ONCE 16u
 
@@ -301,6 +304,7 @@ struct roam_page_call {
 
 void roami_pages_ask(struct roami_node *node, struct roam_page_call *calls, unsigned count);
 unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls, unsigned count);
+void roami_pages_call(struct roami_node *node, struct roam_page_call *calls, unsigned count);
 
 /*
  * roami_reply_page for bytes that may change at once.  roami_reply_buffer returns where to put them
@@ -333,7 +337,12 @@ void roami_home_shut(struct roami_node *node, uint32_t page);
  */
 bool roami_home_wanted(struct roami_node *node, uint32_t page);
 
-/* Whether a node has read a diff that this home left, since the last such call. */
+/*
+ * Whether a node has read a diff that this home left, since the last such call.  A node that has
+ * read one at `home` (roami_post_read, which is true only for homes that this node reaches by
+ * loads) says so by roami_home_say_read.
+ */
+void roami_home_say_read(struct roami_node *node, unsigned home, uint32_t page);
 bool roami_home_read(struct roami_node *node, uint32_t page);
 
 /*
@@ -364,20 +373,20 @@ bool roami_home_lost(struct roami_node *node, uint32_t page, uint64_t *version_p
 unsigned roami_home_again(struct roami_node *node, uint32_t page);
 
 /*
- * Leaves a diff of this node's open interval where other nodes reach it without a message.  Returns
- * its place in the diff log, for roami_notice_add_diff; 0: there is no room.  app, inside release.
- * roami_diff_log_on: whether there is memory for such diffs.
+ * Leaves a mark and bytes where nodes that reach this one's memory read them without a message.
+ * Returns their place, for roami_post_read; 0: there is no room.  app, inside release.
+ * roami_posts_on: whether any node reads them so.
  */
-bool roami_diff_log_on(struct roami_node *node);
-uint64_t roami_diff_log_leave(struct roami_node *node, uint32_t page, const uint8_t *diff,
-			      size_t bytes);
+bool roami_posts_on(struct roami_node *node);
+uint64_t roami_post(struct roami_node *node, uint32_t mark, const void *data, size_t bytes);
 
 /*
- * Copies a diff that roami_diff_log_leave has left, of at most ROAM_DIFF_MAX bytes; false: it is
- * gone.  app.
+ * Copies what `writer` has left at a place; false: newer bytes have overwritten it, this node
+ * cannot read it without a message, it has another mark, or is longer than *bytes_p, which becomes
+ * the length.  app.
  */
-bool roami_diff_log_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
-			   uint8_t *diff, size_t *bytes_p);
+bool roami_post_read(struct roami_node *node, unsigned writer, uint64_t place, uint32_t mark,
+		     void *data, size_t *bytes_p);
 
 #ifdef __cplusplus
 }

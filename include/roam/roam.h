@@ -41,7 +41,8 @@
  * Stacks.  A fault needs 1 KiB of the thread's stack or alternate stack, in addition to what the
  * kernel needs for a signal: PTHREAD_STACK_MIN, or sigaltstack() with 8 KiB, is enough for threads
  * that only touch the heap.  A thread that calls roam_lock(), roam_barrier() and the like needs
- * 64 KiB.
+ * 64 KiB.  A build with libsigsegv is exempt under ROAM_FAULT=sigsegv: that library's handler runs
+ * on the stack on which the signal comes, before roam leaves it, and needs room in addition.
  *
  * Signals and cancellation in a fault.  Signals that a process or thread may send, and
  * cancellation, are held back until the access has been made: a handler may jump out of any load or
@@ -56,6 +57,10 @@
  * that does run during a call must return or end the program: if it jumps out of the call, the
  * thread's next call, or its end, ends the job with a line on stderr.  roam_read() and the like
  * behave as the system calls do: they are cancellation points, and signals interrupt them.
+ *
+ * What the library needs of the process.  A program must not close descriptors that it did not
+ * open: a job whose program closes all of them ends with a line.  mlockall() gives memory to the
+ * whole heap unless it has MCL_ONFAULT.
  *
  * System calls do not fault pages in: read(2) into a page to which this node has no access returns
  * EFAULT, and access may be withdrawn at any time.  Use roam_read(), roam_write() and the like, or
@@ -104,7 +109,8 @@ extern "C" {
 	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")           \
 	X(EKEY, 20, "the server has another key")                                  \
 	X(ELOST, 21, "the server, or a participant of an X-function, is gone or out of reach") \
-	X(EBUSY, 22, "the lock is held")
+	X(EBUSY, 22, "the lock is held, or the endpoint open")                     \
+	X(ECHECKPOINT, 23, "no checkpoint that this program can load")
 
 #define ROAM_ERR_ENUM(name, value, text) ROAM_##name = value,
 enum roam_err { ROAM_ERRORS(ROAM_ERR_ENUM) };
@@ -162,7 +168,9 @@ ROAM_RESULT enum roam_err roam_start_main(void);
 
 /*
  * Leaves the job.  A full barrier: blocks until every node has called it or ended.  Afterwards the
- * heap is gone.  exit() calls it if the program did not.
+ * heap is gone.  exit() calls it if the program did not.  As POSIX has it, pthread_exit in main
+ * ends only that thread: the process ends as by exit(0) after its last thread, and roam's do not
+ * count.
  */
 enum roam_err roam_finish(void);
 
@@ -234,8 +242,8 @@ enum roam_err roam_wait_for_end(void);
  * roam_thread_init registers the calling thread as one that synchronises: roam_barrier_all counts
  * it.  It also unblocks the thread's fault signals.  roam_thread_fini, or the thread's end, undoes
  * the registration.  The thread that started roam is registered from then on.  Errors: ROAM_ESTATE,
- * with a line on stderr: the thread is registered already (init), or is not (fini), or the threads
- * of nodes are fixed (ROAM_THREADS; both).
+ * with a line on stderr: the thread is registered already (init), or is not (fini), which is said
+ * once as wrong use of a lock is; or the threads of nodes are fixed (ROAM_THREADS; both).
  */
 ROAM_RESULT enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
@@ -447,7 +455,9 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node);
 enum roam_err roam_lock_init(const void *lock);
 
 /*
- * Acquires the lock.  Blocks until it is free; nodes get it in the order in which they asked.  Not
+ * Acquires the lock.  Blocks until it is free.  Between hosts, and wherever locks go by messages,
+ * nodes get it in the order in which they asked.  On one host nodes that run get it in any order,
+ * but one that has waited for about 2 ms and is the first in the queue gets it next.  Not
  * recursive: ROAM_ESTATE if this thread holds it.
  */
 enum roam_err roam_lock(const void *lock);
@@ -456,10 +466,11 @@ enum roam_err roam_lock(const void *lock);
  * roam_trylock takes the lock if that is possible without waiting for the section of another
  * thread; else it returns ROAM_EBUSY, also if this thread holds it.  It waits at most for an answer
  * of another node, which a thread of the library gives.  ROAM_EBUSY may also mean that the lock is
- * on its way from one node to another.
+ * on its way from one node to another, or is left to one that has waited for long.
  *
- * roam_lock_until waits like roam_lock, in order, and gives up when roam_clock_us() has reached
- * `until_us`: ROAM_ETIMEDOUT.  A lock that is free is taken whatever the time.
+ * roam_lock_until waits like roam_lock and gives up when roam_clock_us() has reached `until_us`:
+ * ROAM_ETIMEDOUT.  If that is over already it takes the lock if roam_trylock would not have to ask
+ * another node.  Waits given up since the node had the lock last count for those about 2 ms.
  *
  * Both are acquires, as roam_lock is, if they return ROAM_OK, and nothing otherwise.
  */
@@ -485,9 +496,9 @@ enum roam_err roam_barrier_all(void);
 /*
  * Condition variables.  roam_cond_wait unlocks `lock`, blocks until it is signalled, and locks
  * again; call it in a loop that tests the condition, because a wake-up may be spurious.  Its caller
- * must hold the lock: else it returns ROAM_ENOTHELD at once.  roam_cond_signal wakes the thread
- * that has waited longest, roam_cond_broadcast all.  roam_cond_init does nothing, like
- * roam_lock_init.
+ * must hold the lock: else it returns ROAM_ENOTHELD at once.  roam_cond_signal wakes a thread that
+ * waits: of the threads of one node the one that has waited longest, and the caller's node may come
+ * first.  roam_cond_broadcast wakes all.  roam_cond_init does nothing, like roam_lock_init.
  *
  * roam_cond_wait_until gives up when roam_clock_us() has reached `until_us`: ROAM_ETIMEDOUT.  Then,
  * too, it locks again first, for which it waits as long as roam_lock does.  A signal is never lost
@@ -534,14 +545,16 @@ enum roam_err roam_rwunlock(struct roam_rwlock *rwlock);
 /*
  * Calls fn() if no thread of the job has done so with this `once`, which lies in the heap and is
  * zero at first; the others wait until it has returned, and see what it wrote.  It is a section of
- * the lock with its address: fn must not call roam_once for it, which is ROAM_ESTATE.  Errors,
- * also: ROAM_EINVAL (fn), ROAM_ENOTOURS.
+ * the lock with its address: fn must not call roam_once for it, which is ROAM_ESTATE, and must
+ * return; a thread is not cancelled in it.  Errors, also: ROAM_EINVAL (fn), ROAM_ENOTOURS.
  */
 enum roam_err roam_once(uint32_t *once, void (*fn)(void));
 
 /*
  * A latched flag (PARMACS PAUSE).  roam_flag_set is a release; roam_flag_wait blocks until the flag
- * is set and is an acquire; roam_flag_clear resets the flag.
+ * is set and is an acquire; roam_flag_clear resets the flag.  A wait does not see a clear of which
+ * its thread has learnt by other ways than locks, barriers, flags, conditions, reductions and
+ * endpoints only: such as tuples, or the program's own sockets.
  */
 enum roam_err roam_flag_set(const void *flag);
 enum roam_err roam_flag_wait(const void *flag);

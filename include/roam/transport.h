@@ -40,7 +40,7 @@ enum roam_transport_caps {
  * there is none.  The card of a node on another host is a copy of the first ROAM_CARD_BYTES bytes
  * as they were when that node had opened its transport; it is zero until the job has passed it on.
  */
-#define ROAM_CARD_BYTES 64u
+#define ROAM_CARD_BYTES 96u
 
 struct roam_transport_memory {
 	void *base;
@@ -149,10 +149,9 @@ typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t 
 
 /*
  * One-sided operations, for a network card that reaches the memory of nodes on other hosts without
- * their processors.  No transport has them yet, not even verbs, which sends messages: they would be
- * a third way of reaching a peer, beside loads and stores, and messages.  A transport has all of
- * them or none; if it has them, they serve every operation on pages, headers and words of a peer
- * that it reaches.
+ * their processors.  Only the network of simulated worlds has them, and of them only `get`
+ * (rules 12): verbs, which sends messages, has none yet.  A transport has all of them, or all but
+ * `put` and `atomic`, or none.
  *
  * An address is a peer and an offset in the peer's segment.  `attach` is called once, with the
  * node's segment, after open() and before the node's card is passed on; the card tells peers the
@@ -160,11 +159,12 @@ typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t 
  *
  * The operations are asynchronous.  ROAM_OK: the operation has begun; a poll or reap of the
  * caller's node will set `done` to 1, or to 2 + enum roam_err.  ROAM_EAGAIN: there is no room, and
- * nothing has begun.  Local bytes must not change until then, and lie in the caller's attached
- * segment.  Operations to one peer take effect in the order in which they began: a flush puts its
- * diffs and then the header, and a fence is merely a wait for the last operation.  Atomics of
- * processors and of the card are not atomic with respect to each other: a word that `atomic`
- * changes must be changed by `atomic` alone, even by its owner.
+ * nothing has begun.  Local bytes must not change until then.  Operations take effect in any order,
+ * also those to one peer, and neither before nor after messages: one that must come later begins
+ * when the earlier one is done.  A get reads each 64 bytes at a time of its own between its
+ * beginning and its end, while the peer's processors store.  Atomics of processors and of the card
+ * are not atomic with respect to each other: a word that `atomic` changes must be changed by
+ * `atomic` alone, even by its owner.
  */
 enum roam_onesided_atomic { ROAM_ONESIDED_CAS, ROAM_ONESIDED_ADD };
 

@@ -24,21 +24,43 @@
  * of that order: it never finds a structure half changed.
  *
  * The unit of comparison is the page: two nodes that use different variables of one page conflict.
- * A store that a node makes outside of a transaction takes the page from all transactions that
- * could read it, and these begin anew.  Of two transactions that conflict, the one that ends first
- * wins; but one that has begun anew ROAM_TX_FAIR times in a row (4) wins then: no other one is
- * committed before it.
+ * A function that runs begins anew because of any page that its node could read, touched or not:
+ * so that pages that are there cost nothing.  But a page that made functions begin anew in vain
+ * (twice, or ROAM_TX_FALSE times) counts only when it is touched from then on, at the price of a
+ * page fault.  ROAM_TX_READS=exact makes it so for all pages, ROAM_TX_READS=resident for none; the
+ * counter tx_false says how often an attempt was aborted in vain.
+ * With ROAM_TX_VALIDATE=backward a function whose pages another one has written goes on until it
+ * needs a page from another node or returns; if it has stored nothing, it counts.
  *
- * A node runs one transaction at a time, and must have one thread: roam_tx returns ROAM_ESTATE as
- * soon as a second one has registered or touched the heap (and under ROAM_THREADS).  A program must
- * not let a second thread touch the heap for the first time during a transaction: that thread would
- * see what is not committed.
+ * A store that a node makes outside of a transaction takes the page from all transactions that
+ * could read it, and these begin anew; one that has begun anew ROAM_TX_FAIR times in a row (4)
+ * keeps what it reads and does not write, each time for longer, up to a second.  Of two
+ * transactions that conflict, the one that ends first wins; but one that has begun anew so often
+ * wins then: no other one is committed before it.
+ *
+ * A node runs one transaction at a time, and while an attempt runs its other threads are held: a
+ * thread stops at its next page fault, or when a wait in a call of roam ends, or else by a signal,
+ * in whose handler it waits.  A call of the system that the signal meets may return EINTR.  A
+ * thread that is in a function of a library is left to return from it, and stopped there only if it
+ * sleeps (25 signals in a row find it at one instruction), or if 5000 in a row find it in
+ * libraries, for a second or more; there it may hold a lock of a library.  So the transaction's
+ * function must not wait in any way for another thread of its node, and must take no lock that
+ * another one ever takes: not the program's, and, where a node has several threads, none of a
+ * library (malloc and printf have some).  roam_thread_init and roam_tx unblock the signal for their
+ * thread.  One that has blocked it since then is waited for until it calls roam or faults, and so
+ * is one in a call to a server of tuples; reports name it (ROAM_HANG, roam where).  roam_tx on
+ * several threads of a node takes turns, in no order; roam_tx_retry waits for what these write,
+ * too.  A thread that has touched the heap without roam_thread_init cannot be held: roam_tx then
+ * returns ROAM_ESTATE, and so it does under ROAM_THREADS, or where a program has no signal left
+ * (see below).  A program must not let such a thread touch the heap for the first time during a
+ * transaction: it would see what is not committed.
  *
  * What the function may do:
  * - Store to the heap.  What it stores to private memory (its static variables, or through `arg`)
  *   stays as it is when the function begins anew; roam_tx_on_abort can undo such stores.
  * - Call roam_alloc, roam_realloc and roam_free.  What an attempt has allocated is freed when it
- *   begins anew; what it frees is freed when it is committed.  Not with ROAM_CHECK=heap:
+ *   begins anew; what it frees is freed when it is committed (what is no block then is reported by
+ *   a line, not by roam_free).  Not with ROAM_CHECK=heap:
  *   roam_alloc returns NULL, and roam_errno() is ROAM_EUNSUPPORTED.
  * - Call roam_touch, roam_prefetch, and functions that only return a value (roam_node, roam_counter
  *   and the like).
@@ -49,16 +71,26 @@
  *   roam_read and the like fail (errno is EBUSY).
  * - Not give heap memory to functions of libraries that take locks or memory while they use it,
  *   such as printf("%s"), or qsort of more than a kilobyte.  The transaction may begin anew at any
- *   access to the heap, and every function that is running then is left without notice, as by
- *   longjmp.  Copying between the heap and private memory (memcpy) is allowed.
- * - Not end in another way than by return, roam_tx_retry or exit.  A jump (longjmp, an exception)
- *   out of the function ends the job with a line at the thread's next call of roam.  exit first
- *   undoes the transaction.  A cancellation of the thread is held back until roam_tx returns.
+ *   access to the heap, and, because of the signal (see below), at any instruction of the program's
+ *   own code.  Every function that is running then is left without notice, as by longjmp, with the
+ *   mutexes that it has locked and the private data that it has half changed.  Copying between the
+ *   heap and private memory (memcpy) is allowed.
+ * - Not end in another way than by return, roam_tx_retry, roam_tx_cancel or exit.  A jump
+ *   (longjmp, an exception) out of the function ends the job with a line at the thread's next call
+ *   of roam.  exit first undoes the transaction.  A cancellation of the thread is held back until
+ *   roam_tx returns.
  *
  * A function begins anew when it next touches a page to which its node has no access, or calls
- * roam, or returns.  One that does none of that and never ends is not interrupted.
+ * roam, or returns.  One that does none of that for long is interrupted by a signal (the last
+ * real-time signal that has no handler at the first transaction or roam_thread_init), but only
+ * where it, and all functions between it and the instruction, belong to the program itself:
+ * functions of libraries, such as malloc, printf and qsort, are left to return first.  Under
+ * ROAM_TX_VALIDATE=backward, in a program that is linked statically with the C library, and in one
+ * with its own malloc, there is no such signal.
  *
  * A function that touches more pages than ROAM_CACHE_PAGES allows keeps them until it ends.
+ *
+ * roam/tx.hpp is this in C++: roam::transaction takes a lambda, and passes exceptions on.
  *
  * In a job of one node a transaction runs once, since nothing can change meanwhile.  roam_tx_retry
  * would wait for ever there, and ends the job with a line; roam_tx_or_else returns
@@ -66,6 +98,8 @@
  */
 #ifndef ROAM_TX_H
 #define ROAM_TX_H
+
+#include <stdbool.h>
 
 #include "roam/roam.h"
 
@@ -83,8 +117,9 @@ struct roam_tx_options {
  * Runs fn(arg) as a transaction, and returns when it is committed.  `options` may be NULL.  Within
  * a transaction roam_tx just calls fn, as a part of that transaction.  Errors, after which nothing
  * of fn was done: ROAM_EINVAL (no fn), ROAM_EUNSUPPORTED (the job's protocol has no transactions),
- * ROAM_ESTATE (the node has several threads; or a function of roam_tx_on_commit or roam_tx_on_abort
- * calls it), ROAM_ETIMEDOUT (the attempts are used up), those of roam_start.
+ * ROAM_ESTATE (a thread of the node cannot be held; or a function of roam_tx_on_commit or
+ * roam_tx_on_abort calls it), ROAM_ETIMEDOUT (the attempts are used up), ROAM_ECANCELED
+ * (roam_tx_cancel), those of roam_start.
  */
 ROAM_RESULT enum roam_err roam_tx(roam_tx_fn *fn, void *arg, const struct roam_tx_options *options);
 
@@ -97,6 +132,31 @@ ROAM_RESULT enum roam_err roam_tx(roam_tx_fn *fn, void *arg, const struct roam_t
 __attribute__((noreturn))
 #endif
 void roam_tx_retry(void);
+
+/*
+ * Called in a transaction: undoes it for good, and roam_tx returns ROAM_ECANCELED, that of the
+ * outermost of nested ones.  Does not return.  Outside of a transaction, and in a job of one node,
+ * where nothing can be undone, it ends the job with a line.
+ */
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((noreturn))
+#endif
+void roam_tx_cancel(void);
+
+/*
+ * In a transaction, before it has touched these bytes: it will store to each of them, and load none
+ * before it has stored it.  Whole pages among them (ROAM_PAGE_SIZE) are not fetched, and what other
+ * nodes store there meanwhile does not make the function begin anew: all bytes of these pages are
+ * replaced when it is committed, also those that are the same.  The processor tells roam of no load
+ * from a page that can be stored to, so nothing can be said of parts of pages, which are as
+ * without the call, and a load of what was not stored yet is not noticed: it gets any bytes, and
+ * bytes that are never stored get any value.  Errors: ROAM_EINVAL, ROAM_ENOTOURS, ROAM_ESTATE (in
+ * no transaction).
+ */
+enum roam_err roam_tx_writes(void *addr, size_t bytes);
+
+/* Whether the calling thread is in a transaction. */
+bool roam_tx_inside(void);
 
 /*
  * As roam_tx(first, ...), but if `first` calls roam_tx_retry, its stores are undone and `second`

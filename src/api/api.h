@@ -9,6 +9,14 @@
 #include "base/node.h"
 #include "os/inside.h"
 
+struct roami_job;
+
+/* The job of this process; the only mutable file-scope state of the library. */
+extern __attribute__((visibility("hidden"))) struct roami_job roami_api_job;
+
+/* Starts it if that has not been done; a node may be alone then. */
+enum roam_err roami_api_begin(void);
+
 /*
  * This process's node, ready to work with others, and the number of times that the job has opened
  * one: what was made for another number is gone.
@@ -33,10 +41,11 @@ bool roami_api_transacts(void);
 
 /*
  * In a transaction.  _allocated follows roami_tx_hold: the block goes if the attempt is undone;
- * NULL: there is no memory to note that.  _free: it goes when the transaction is committed.
+ * NULL: there is no memory to note that.  _free: it goes when the transaction is committed; if it
+ * is no block by then, a line says so.  `from` as above.
  */
-void *roami_api_tx_allocated(void *block);
-enum roam_err roami_api_tx_free(void *block);
+void *roami_api_tx_allocated(void *block, const void *from);
+enum roam_err roami_api_tx_free(void *block, const void *from);
 
 /* Frees the block, in a transaction or not. */
 void roami_api_free_now(void *block);
@@ -48,6 +57,12 @@ __attribute__((noreturn)) void roami_api_die(const char *text);
 unsigned roami_api_place(unsigned number);
 unsigned roami_api_number(unsigned node);
 
+/* Whether anything has started roam in this process. */
+bool roami_api_begun(void);
+
+/* Whether this process is one of a pair (roam/dp.h), and so cannot be a node. */
+bool roami_api_paired(void);
+
 /* Whether the job is over: the heap is gone. */
 bool roami_api_over(void);
 
@@ -58,7 +73,7 @@ bool roami_api_shared(const void *addr, size_t bytes);
 void roami_api_errno(enum roam_err err);
 
 /* The calling thread was in `still` when it called `call`. */
-__attribute__((noreturn)) void roami_api_jumped(const char *call, const char *still);
+__attribute__((noreturn, cold)) void roami_api_jumped(const char *call, const char *still);
 
 static inline const char *roami_api_enter(const char *call)
 {
@@ -79,9 +94,22 @@ static inline void roami_api_leave(const char *const *call)
  * The first declaration of each public call that takes locks, sends or waits, and calls nothing of
  * the program and no other such call.
  */
-#define INSIDE                                                                 \
+#define INSIDE INSIDE_OF(__func__)
+
+/* In a part of the public call of this name. */
+#define INSIDE_OF(name)                                                        \
 	__attribute__((cleanup(roami_api_leave), unused)) const char *inside = \
-		roami_api_enter(__func__)
+		roami_api_enter(name)
+
+/*
+ * roam_lock_until and the like, as parts of calls that consist of several: within INSIDE, after
+ * roami_api_node, and of objects that are right.  `until_us` UINT64_MAX: for ever.
+ */
+enum roam_err roami_api_lock(const void *lock, uint64_t until_us);
+enum roam_err roami_api_trylock(const void *lock);
+enum roam_err roami_api_unlock(const void *lock);
+enum roam_err roami_api_cond_wait(const void *cond, const void *lock, uint64_t until_us);
+enum roam_err roami_api_cond_broadcast(const void *cond);
 
 /* Wrong use of an object that the call refuses. */
 enum roami_misuse {
@@ -91,7 +119,11 @@ enum roami_misuse {
 	ROAMI_MISUSE_OBJECT,
 	ROAMI_MISUSE_PRIVATE,
 	ROAMI_MISUSE_BARRIER,
-	ROAMI_MISUSE_FREE
+	ROAMI_MISUSE_FREE,
+	/* What is wrong is the thread: */
+	ROAMI_MISUSE_STRANGER,
+	ROAMI_MISUSE_TWICE,
+	ROAMI_MISUSE_NEVER
 };
 
 /*

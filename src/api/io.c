@@ -27,6 +27,9 @@ struct io_pin {
 	size_t bytes;
 	size_t room; /* of all, this included */
 	enum roam_access access;
+	/* Of a call of this file: where on the stack, and the memory of the call that led to it. */
+	uintptr_t frame;
+	void *outer;
 };
 
 static struct io_pin *pin_of(void *pinned)
@@ -111,12 +114,61 @@ static ssize_t io_direct(enum io_call call, int fd, void *buf, size_t bytes, int
 	}
 }
 
+/* The private memory of the calling thread's call. */
+static __thread void *io_used;
+
+/*
+ * Frees what calls have left there that a handler jumped out of: those that began no further up the
+ * stack.  A call of the program's own stream (fopencookie) may lead to another one.
+ */
+static void io_use(void *pinned)
+{
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+
+	while (io_used != NULL && pin_of(io_used)->frame <= frame) {
+		void *left = io_used;
+
+		io_used = pin_of(left)->outer;
+		pin_free(left);
+	}
+	if (pinned == NULL)
+		return;
+	pin_of(pinned)->frame = frame;
+	pin_of(pinned)->outer = io_used;
+	io_used = pinned;
+}
+
+/* First no longer to be found: a jump must not leave memory there that is freed. */
+static void io_free(void *pinned)
+{
+	io_used = pin_of(pinned)->outer;
+	pin_free(pinned);
+}
+
+/* roam_pin for a call. */
+static void *io_pin(void *buf, size_t bytes, bool in)
+{
+	void *pinned = roam_pin(buf, bytes, ROAM_WRITE);
+
+	io_use(pinned);
+	if (pinned != NULL && !in)
+		memcpy(pinned, buf, bytes);
+	return pinned;
+}
+
+static void io_unpin(void *buf, void *pinned, size_t written)
+{
+	if (!roami_api_over())
+		memcpy(buf, pinned, written);
+	io_free(pinned);
+}
+
 /* In private memory, which goes if the thread is cancelled there. */
 static ssize_t io_private(enum io_call call, int fd, void *pinned, size_t bytes, int flags)
 {
 	ssize_t got;
 
-	pthread_cleanup_push(pin_free, pinned);
+	pthread_cleanup_push(io_free, pinned);
 	got = io_direct(call, fd, pinned, bytes, flags);
 	pthread_cleanup_pop(0);
 	return got;
@@ -132,7 +184,7 @@ static int pin_errno(void)
 static ssize_t io_once(enum io_call call, int fd, void *buf, size_t bytes, int flags)
 {
 	bool in = call == IO_READ || call == IO_RECV;
-	void *pinned = roam_pin(buf, bytes, in ? ROAM_WRITE : ROAM_READ);
+	void *pinned = io_pin(buf, bytes, in);
 	ssize_t got;
 	int err;
 
@@ -144,9 +196,9 @@ static ssize_t io_once(enum io_call call, int fd, void *buf, size_t bytes, int f
 	err = errno;
 	/* With MSG_TRUNC it may be longer than what came. */
 	if (got < 0 || !in)
-		roam_unpin(pinned, 0);
+		io_unpin(buf, pinned, 0);
 	else
-		roam_unpin(pinned, (size_t)got < bytes ? (size_t)got : bytes);
+		io_unpin(buf, pinned, (size_t)got < bytes ? (size_t)got : bytes);
 	errno = err;
 	return got;
 }
@@ -240,13 +292,14 @@ static ssize_t iov_call(enum io_call call, int fd, const struct iovec *parts, in
 		errno = bytes == SIZE_MAX ? EINVAL : pin_errno();
 		return -1;
 	}
+	io_use(room);
 	if (call == IO_WRITE)
 		iov_copy(parts, room, bytes, false);
 	got = io_private(call, fd, room, bytes, 0);
 	err = errno;
 	if (call == IO_READ && got > 0)
 		iov_copy(parts, room, (size_t)got, true);
-	pin_free(room);
+	io_free(room);
 	errno = err;
 	return got;
 }
@@ -265,7 +318,7 @@ static size_t stream_private(bool in, void *pinned, size_t size, size_t count, F
 {
 	size_t got;
 
-	pthread_cleanup_push(pin_free, pinned);
+	pthread_cleanup_push(io_free, pinned);
 	got = in ? fread(pinned, size, count, file) : fwrite(pinned, size, count, file);
 	pthread_cleanup_pop(0);
 	return got;
@@ -278,13 +331,13 @@ static size_t io_stream(bool in, void *buf, size_t size, size_t count, FILE *fil
 
 	if (__builtin_mul_overflow(size, count, &bytes) || !roami_api_shared(buf, bytes))
 		return in ? fread(buf, size, count, file) : fwrite(buf, size, count, file);
-	pinned = roam_pin(buf, bytes, in ? ROAM_WRITE : ROAM_READ);
+	pinned = io_pin(buf, bytes, in);
 	if (pinned == NULL) {
 		errno = pin_errno();
 		return 0;
 	}
 	got = stream_private(in, pinned, size, count, file);
-	roam_unpin(pinned, in ? got * size : 0);
+	io_unpin(buf, pinned, in ? got * size : 0);
 	return got;
 }
 

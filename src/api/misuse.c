@@ -15,6 +15,11 @@ enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enu
 		[ROAMI_MISUSE_BARRIER] =
 			"%s at %s for no thread, or for more than the job can have",
 		[ROAMI_MISUSE_FREE] = "%s of %s, which is no block of roam_alloc, or freed already",
+		[ROAMI_MISUSE_STRANGER] =
+			("%s by thread %s, which has not called roam_thread_init: barriers are "
+			 "counted wrongly"),
+		[ROAMI_MISUSE_TWICE] = "%s by thread %s, which is registered already",
+		[ROAMI_MISUSE_NEVER] = "%s by thread %s, which is not registered",
 	};
 	char what[200], name[ROAMI_OS_PLACE_BYTES], place[ROAMI_OS_PLACE_BYTES];
 	uint32_t bit = 1u << kind;
@@ -24,7 +29,10 @@ enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enu
 	if (!node->options->strict &&
 	    (atomic_fetch_or(&node->segments[0].ctl->misused, bit) & bit) != 0)
 		return err;
-	roami_os_object(object, name);
+	if (kind >= ROAMI_MISUSE_STRANGER)
+		snprintf(name, sizeof(name), "%u", node->env->thread(node));
+	else
+		roami_os_object(object, name);
 	roami_os_place((const uint8_t *)caller - 1, place);
 	snprintf(what, sizeof(what), texts[kind], call, name);
 	if (node->options->strict)

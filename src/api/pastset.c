@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "pastset/attached/address.h"
+#include "link/address.h"
 #include "pastset/attached/attach.h"
 #include "pastset/attached/route.h"
 #include "pastset/attached/serve.h"
@@ -23,12 +23,12 @@
 #define MEMORY_MIN   ((size_t)256 << 10)
 
 /* On the heap: a library that is loaded late gets little memory of each thread's own. */
-static pthread_once_t why_once = PTHREAD_ONCE_INIT;
-static pthread_key_t why_key = PTHREAD_KEYS_MAX; /* none */
+static pthread_once_t roami_why_once = PTHREAD_ONCE_INIT;
+static pthread_key_t roami_why_key = PTHREAD_KEYS_MAX; /* none */
 
 static void why_begin(void)
 {
-	pthread_key_create(&why_key, free);
+	pthread_key_create(&roami_why_key, free);
 }
 
 /* NULL: there is no memory. */
@@ -36,11 +36,11 @@ static char *why_room(void)
 {
 	char *room;
 
-	pthread_once(&why_once, why_begin);
-	room = pthread_getspecific(why_key);
+	pthread_once(&roami_why_once, why_begin);
+	room = pthread_getspecific(roami_why_key);
 	if (room == NULL) {
 		room = calloc(1, WHY_BYTES);
-		if (pthread_setspecific(why_key, room) == 0)
+		if (pthread_setspecific(roami_why_key, room) == 0)
 			return room;
 		free(room);
 		return NULL;
@@ -48,7 +48,8 @@ static char *why_room(void)
 	return room;
 }
 
-static struct roami_attachments attachments = {PTHREAD_MUTEX_INITIALIZER, NULL, roami_api_node_now};
+static struct roami_attachments roami_attached_all = {PTHREAD_MUTEX_INITIALIZER, NULL,
+							roami_api_node_now};
 
 const char *roam_ps_why(void)
 {
@@ -125,16 +126,6 @@ enum roam_err roam_ps_register(const struct roam_ps_function *function)
 	return err == ROAM_OK ? roami_past_register(roami_past_of(node), function) : err;
 }
 
-/* The server's key; `make`: where there is no file, a new one.  false: `why` says why. */
-static bool past_key(const char *file, bool make, uint8_t *key, char *why)
-{
-	if (file == NULL)
-		file = getenv("ROAM_PS_KEY");
-	if (file == NULL)
-		snprintf(why, WHY_BYTES, "no file with the server's key: set ROAM_PS_KEY");
-	return file != NULL && roami_address_key(file, make, key, why, WHY_BYTES);
-}
-
 enum roam_err roam_ps_attach(const char *address, const char *key_file,
 			     struct roam_ps_server **server_p)
 {
@@ -148,8 +139,9 @@ enum roam_err roam_ps_attach(const char *address, const char *key_file,
 	why[0] = '\0';
 	if (address == NULL || server_p == NULL)
 		return ROAM_EINVAL;
-	if (past_key(key_file, false, key, why))
-		err = roami_attach_open(&attachments, address, key, server_p, why, WHY_BYTES);
+	if (roami_address_key(key_file, false, key, why, WHY_BYTES))
+		err = roami_attach_open(&roami_attached_all, address, key, server_p, why,
+					WHY_BYTES);
 	explicit_bzero(key, sizeof(key));
 	return err;
 }
@@ -172,7 +164,7 @@ enum roam_err roam_ps_serve(const char *address, const char *key_file, char *at,
 		at = room;
 		at_bytes = sizeof(room);
 	}
-	if (past_key(key_file, true, key, why))
+	if (roami_address_key(key_file, true, key, why, WHY_BYTES))
 		err = roami_api_node(&node, &round);
 	if (err == ROAM_OK)
 		err = roami_past_serve(roami_past_of(node), address, key, at, at_bytes, why,
@@ -188,7 +180,7 @@ void roam_ps_detach(struct roam_ps_server *server)
 	INSIDE;
 
 	if (server != NULL)
-		roami_attach_close(&attachments, server);
+		roami_attach_close(&roami_attached_all, server);
 }
 
 enum roam_err roam_ps_enter_at(struct roam_ps_server *server, const char *name,
@@ -257,7 +249,7 @@ void roam_ps_cancel(struct roam_ps_cancel *cancel)
 	struct roami_node *node = roami_api_node_now();
 
 	__atomic_store_n(&cancel->cancelled, 1, __ATOMIC_SEQ_CST);
-	roami_attach_look(&attachments);
+	roami_attach_look(&roami_attached_all);
 	if (node != NULL)
 		roami_changed(node, node->me);
 }

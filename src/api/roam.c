@@ -1,20 +1,20 @@
-/* The public API: argument checks, and the one default job behind it. */
+/* The public API (with heap.c): argument checks, and the one default job behind it. */
 #include "roam/roam.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "api/api.h"
 #include "base/thread.h"
+#include "dp/dp.h"
 #include "fault/signals.h"
 #include "run/wait.h"
 #include "job/job.h"
+#include "job/team.h"
 #include "launch/starts.h"
-#include "page/page.h"
 #include "page/race.h"
 #include "pastset/job/server.h"
 #include "roam/protocol.h"
@@ -24,14 +24,14 @@
 #define STRING(x)       #x
 #define DOTTED(a, b, c) STRING(a) "." STRING(b) "." STRING(c)
 
-static const struct roami_room *const job_extensions[] = {&roami_past_room, NULL};
+static const struct roami_room *const job_extensions[] = {&roami_past_room, &roami_dp_extension,
+								 NULL};
 
-/* The job of this process; the only mutable file-scope state of the library. */
-static struct roami_job job = {.seal = PTHREAD_MUTEX_INITIALIZER,
-			       .opening = PTHREAD_MUTEX_INITIALIZER,
-			       .ends = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
-			       .extensions = job_extensions};
-static __thread enum roam_err alloc_err;
+struct roami_job roami_api_job = {.seal = PTHREAD_MUTEX_INITIALIZER,
+				  .opening = PTHREAD_MUTEX_INITIALIZER,
+				  .ends = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
+				  .extensions = job_extensions};
+static struct roami_job *const job = &roami_api_job;
 
 const char *roam_version(void)
 {
@@ -52,7 +52,7 @@ static bool job_forked_touch(void *arg, siginfo_t *info, const void *context)
 	int length = snprintf(line, sizeof(line),
 			      "roam: process %d, a fork of node %u, has no shared heap, and "
 			      "touched it at %p\n",
-			      (int)getpid(), job.me, info->si_addr);
+			      (int)getpid(), job->me, info->si_addr);
 
 	(void)arg;
 	(void)context;
@@ -63,24 +63,26 @@ static bool job_forked_touch(void *arg, siginfo_t *info, const void *context)
 
 static void job_forked(void)
 {
-	if (job.app == NULL || job.forking || job.life == ROAMI_JOB_OVER)
+	if (job->app == NULL || job->forking || job->life == ROAMI_JOB_OVER)
 		return;
-	roami_signals_orphan(job.app, job.layout.heap_bytes, job_forked_touch);
-	for (unsigned i = 0; i < job.shared.statics.count; i++)
-		roami_signals_orphan(job.shared.statics.of[i].app,
-				     (size_t)job.shared.statics.of[i].count * ROAMI_PAGE,
+	roami_signals_orphan(job->app, job->layout.heap_bytes, job_forked_touch);
+	for (unsigned i = 0; i < job->shared.statics.count; i++)
+		roami_signals_orphan(job->shared.statics.of[i].app,
+				     (size_t)job->shared.statics.of[i].count * ROAMI_PAGE,
 				     job_forked_touch);
 }
 
 static enum roam_err job_start(enum roami_kind kind)
 {
-	if (job.life == ROAMI_JOB_OVER)
+	if (job->life == ROAMI_JOB_OVER)
 		return ROAM_ESTATE;
-	if (job.life != ROAMI_JOB_NEW)
+	if (job->life != ROAMI_JOB_NEW)
 		return ROAM_OK;
-	if (job.failed == ROAM_OK)
+	if (roami_api_paired())
+		return ROAM_ESTATE;
+	if (job->failed == ROAM_OK)
 		pthread_atfork(NULL, NULL, job_forked);
-	return roami_job_start(&job, kind, roami_starts);
+	return roami_job_start(job, kind, roami_starts);
 }
 
 enum roam_err roam_start(void)
@@ -89,7 +91,7 @@ enum roam_err roam_start(void)
 }
 
 /* By a call that both kinds of programs begin with. */
-static enum roam_err job_begin(void)
+enum roam_err roami_api_begin(void)
 {
 	return job_start(ROAMI_KIND_UNKNOWN);
 }
@@ -102,10 +104,10 @@ enum roam_err roam_start_main(void)
 /* Started, and no nodes have been created that are still to be sealed. */
 static inline bool job_settled(void)
 {
-	enum roami_job_life life = __atomic_load_n(&job.life, __ATOMIC_ACQUIRE);
+	enum roami_job_life life = __atomic_load_n(&job->life, __ATOMIC_ACQUIRE);
 
-	return life == ROAMI_JOB_TOGETHER || (life == ROAMI_JOB_ALONE && job.created == 1 &&
-					      job.main == &roami_main_forks);
+	return life == ROAMI_JOB_TOGETHER || (life == ROAMI_JOB_ALONE && job->created == 1 &&
+					      job->main == &roami_main_forks);
 }
 
 bool roami_api_transacts(void)
@@ -126,23 +128,28 @@ static enum roam_err job_ready(void)
 	if (__builtin_expect(job_settled(), 1))
 		return roami_api_transacts() ? ROAM_ESTATE : ROAM_OK;
 	err = roam_start();
-	return err == ROAM_OK ? roami_job_seal(&job) : err;
+	return err == ROAM_OK ? roami_job_seal(job) : err;
 }
 
 enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p)
 {
 	enum roam_err err = job_ready();
 
-	*node_p = job.node;
-	*round_p = job.real.round;
+	*node_p = job->node;
+	*round_p = job->real.round;
 	return err;
 }
 
 struct roami_node *roami_api_node_now(void)
 {
-	unsigned life = (unsigned)__atomic_load_n(&job.life, __ATOMIC_ACQUIRE);
+	unsigned life = (unsigned)__atomic_load_n(&job->life, __ATOMIC_ACQUIRE);
 
-	return life == ROAMI_JOB_TOGETHER || life == ROAMI_JOB_ALONE ? job.node : NULL;
+	return life == ROAMI_JOB_TOGETHER || life == ROAMI_JOB_ALONE ? job->node : NULL;
+}
+
+bool roami_api_begun(void)
+{
+	return __atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_NEW;
 }
 
 enum roam_err roam_finish(void)
@@ -151,39 +158,39 @@ enum roam_err roam_finish(void)
 
 	if (roami_api_transacts())
 		return ROAM_ESTATE;
-	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER)
+	if (job->life == ROAMI_JOB_NEW || job->life == ROAMI_JOB_OVER)
 		return ROAM_OK;
-	if (!roami_team_ends(&job, __func__))
+	if (!roami_team_ends(job, __func__))
 		return ROAM_ESTATE;
-	roami_job_finish(&job);
+	roami_job_finish(job);
 	return ROAM_OK;
 }
 
 unsigned roam_node(void)
 {
-	if (roami_job_undecided(&job))
-		roami_job_decide(&job);
-	return roami_team_fixed(&job) ? roami_team_process(&job, job.me) + roami_team_mate(&job)
-				      : job.me;
+	if (roami_job_undecided(job))
+		roami_job_decide(job);
+	return roami_team_fixed(job) ? roami_team_process(job, job->me) + roami_team_mate(job)
+				      : job->me;
 }
 
 unsigned roam_nodes(void)
 {
-	if (roami_job_undecided(&job))
-		roami_job_decide(&job);
-	if (job.life == ROAMI_JOB_NEW)
+	if (roami_job_undecided(job))
+		roami_job_decide(job);
+	if (job->life == ROAMI_JOB_NEW)
 		return 1;
-	return roami_team_fixed(&job) ? roami_team_process(&job, job.nodes) : job.nodes;
+	return roami_team_fixed(job) ? roami_team_process(job, job->nodes) : job->nodes;
 }
 
 enum roam_err roam_needs(enum roam_model model)
 {
-	enum roam_err err = job_begin();
+	enum roam_err err = roami_api_begin();
 
 	if ((unsigned)model > ROAM_MODEL_SCC)
 		return ROAM_EINVAL;
 	if (err == ROAM_OK)
-		roami_job_needs(&job, model);
+		roami_job_needs(job, model);
 	return err;
 }
 
@@ -195,7 +202,7 @@ enum roam_err roam_create(void (*fn)(void))
 		return ROAM_EINVAL;
 	if (roami_api_transacts())
 		return ROAM_ESTATE;
-	return err == ROAM_OK ? roami_job_create(&job, fn) : err;
+	return err == ROAM_OK ? roami_job_create(job, fn) : err;
 }
 
 enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
@@ -206,16 +213,16 @@ enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
 		return ROAM_EINVAL;
 	if (roami_api_transacts())
 		return ROAM_ESTATE;
-	return err == ROAM_OK ? roami_job_create_all(&job, fn, nodes) : err;
+	return err == ROAM_OK ? roami_job_create_all(job, fn, nodes) : err;
 }
 
 enum roam_err roam_distribute(void *variable, size_t bytes)
 {
-	enum roam_err err = job_begin();
+	enum roam_err err = roami_api_begin();
 
 	if (variable == NULL || bytes == 0)
 		return ROAM_EINVAL;
-	return err == ROAM_OK ? roami_rerun_distribute(&job, variable, bytes) : err;
+	return err == ROAM_OK ? roami_rerun_distribute(job, variable, bytes) : err;
 }
 
 enum roam_err roam_wait_for_end(void)
@@ -225,34 +232,30 @@ enum roam_err roam_wait_for_end(void)
 
 	if (roami_api_transacts())
 		return ROAM_ESTATE;
-	if (err == ROAM_OK && !roami_team_ends(&job, __func__))
+	if (err == ROAM_OK && !roami_team_ends(job, __func__))
 		err = ROAM_ESTATE;
-	return err == ROAM_OK ? roami_job_wait_for_end(&job) : err;
-}
-
-static enum roam_err job_registered(const char *call, enum roam_err err)
-{
-	if (err == ROAM_ESTATE)
-		fprintf(stderr, "roam: node %u: roam_thread_%s by a thread that is %s\n", job.me,
-			call, call[0] == 'i' ? "registered already" : "not registered");
-	return err;
+	return err == ROAM_OK ? roami_job_wait_for_end(job) : err;
 }
 
 enum roam_err roam_threads_fixed(void)
 {
-	enum roam_err err = job_begin();
+	enum roam_err err = roami_api_begin();
 
-	return err == ROAM_OK ? roami_job_fix_threads(&job) : err;
+	return err == ROAM_OK ? roami_job_fix_threads(job) : err;
 }
+
+#define MISUSED(kind, err, object)                                          \
+	roami_misused(job->node, ROAMI_MISUSE_##kind, err, __func__, object, \
+		      __builtin_return_address(0))
 
 /* Those of a team are neither more nor fewer than the seal has fixed. */
 static enum roam_err job_fixed(const char *call)
 {
-	if (!roami_team_fixed(&job))
+	if (!roami_team_fixed(job))
 		return ROAM_OK;
 	fprintf(stderr,
-		"roam: node %u: %s: the threads of this job are fixed (ROAM_THREADS=%u)\n", job.me,
-		call, roami_team_threads(&job));
+		"roam: node %u: %s: the threads of this job are fixed (ROAM_THREADS=%u)\n", job->me,
+		call, roami_team_threads(job));
 	return ROAM_ESTATE;
 }
 
@@ -262,184 +265,33 @@ enum roam_err roam_thread_init(void)
 	enum roam_err err = job_ready();
 
 	if (err == ROAM_OK)
-		err = roami_job_registers(&job);
+		err = roami_job_registers(job);
 	if (err == ROAM_OK)
 		err = job_fixed(__func__);
 	if (err != ROAM_OK)
 		return err;
 	roami_os_faults_unblock();
-	return job_registered("init", roami_thread_register(job.node, true));
+	err = roami_thread_register(job->node, true);
+	return err != ROAM_ESTATE ? err : MISUSED(TWICE, err, NULL);
 }
 
 enum roam_err roam_thread_fini(void)
 {
 	INSIDE;
+	enum roam_err err;
 
-	if (job.life == ROAMI_JOB_NEW || job.life == ROAMI_JOB_OVER || roami_api_transacts())
+	if (job->life == ROAMI_JOB_NEW || job->life == ROAMI_JOB_OVER || roami_api_transacts())
 		return ROAM_ESTATE;
 	if (job_fixed(__func__) != ROAM_OK)
 		return ROAM_ESTATE;
-	return job_registered("fini", roami_thread_register(job.node, false));
-}
-
-/* -------------------------------------------------------------------------------------- memory */
-
-/* The call of the library in the program, not what is behind it. */
-#define CALLER ((const char *)__builtin_return_address(0) - 1)
-
-/*
- * The reason why roam does not start was printed; a program that does not check for NULL would
- * crash after that line, so it ends here.
- */
-static void *job_alloc_unready(void)
-{
-	if (job.life != ROAMI_JOB_NEW)
-		return NULL;
-	roami_inside_leave();
-	exit(EXIT_FAILURE);
-}
-
-/* In a transaction, which may be doomed: the allocators are not left in the middle. */
-static void *alloc_transacts(size_t bytes, const struct roam_region *region, const void *from)
-{
-	void *block = NULL;
-
-	if ((job.options.check & ROAMI_CHECK_HEAP) != 0) {
-		alloc_err = ROAM_EUNSUPPORTED;
-		return NULL;
-	}
-	roami_tx_hold(job.node);
-	block = roami_guard_alloc(&job, bytes, region, from, &alloc_err);
-	return roami_api_tx_allocated(block);
-}
-
-void *roami_api_alloc(size_t bytes, const struct roam_region *region, const void *from)
-{
-	static const struct roam_region plain = {.place = ROAM_PLACE_FIRST_TOUCH};
-	void *block = NULL;
-
-	roami_assert(roami_inside.call != NULL);
-	if (region == NULL)
-		region = &plain;
-	alloc_err = job_begin();
-	if (alloc_err != ROAM_OK)
-		return job_alloc_unready();
-	if (bytes == 0 || (unsigned)region->place > ROAM_PLACE_NODE)
-		alloc_err = ROAM_EINVAL;
-	else if (roami_api_transacts())
-		block = alloc_transacts(bytes, region, from);
-	else
-		block = roami_guard_alloc(&job, bytes, region, from, &alloc_err);
-	return block;
-}
-
-void *roam_alloc_region(size_t bytes, const struct roam_region *region)
-{
-	INSIDE;
-
-	return roami_api_alloc(bytes, region, CALLER);
-}
-
-void *roam_alloc_placed(size_t bytes, enum roam_place place, unsigned node, const char *name)
-{
-	INSIDE;
-	const struct roam_region region = {.place = place, .node = node, .name = name};
-
-	return roami_api_alloc(bytes, &region, CALLER);
-}
-
-void *roam_alloc(size_t bytes)
-{
-	INSIDE;
-
-	return roami_api_alloc(bytes, NULL, CALLER);
-}
-
-enum roam_err roam_errno(void)
-{
-	return alloc_err;
-}
-
-/* No heap: not yet, or no more. */
-static enum roam_err heap_missing(void)
-{
-	return job.life == ROAMI_JOB_OVER ? ROAM_ESTATE : ROAM_ENOTOURS;
-}
-
-enum roam_err roami_api_free(void *block, const void *from)
-{
-	roami_assert(roami_inside.call != NULL);
-	if (block == NULL)
-		return ROAM_OK;
-	if (job.node == NULL)
-		return heap_missing();
-	if (!roami_api_transacts() || tx_of(job.node)->calling)
-		return roami_guard_free(&job, block, from);
-	return roami_api_shared(block, 1) ? roami_api_tx_free(block) : ROAM_ENOTOURS;
-}
-
-void roami_api_free_now(void *block)
-{
-	roami_guard_free(&job, block, NULL);
-}
-
-enum roam_err roam_free(void *block)
-{
-	INSIDE;
-	enum roam_err err = roami_api_free(block, CALLER);
-
-	return err != ROAM_ENOTOURS
-		       ? err
-		       : roami_misused(roami_api_node_now(), ROAMI_MISUSE_FREE, err, __func__,
-				       block, __builtin_return_address(0));
-}
-
-/* The pages of [addr, addr + bytes); false if it is not in the heap. */
-static bool heap_pages(const void *addr, size_t bytes, uint32_t *first_p, uint32_t *count_p)
-{
-	uint64_t offset = (uint64_t)((const uint8_t *)addr - job.app);
-
-	if (job.app == NULL || bytes == 0)
-		return false;
-	if (((const uint8_t *)addr < job.app || offset >= job.layout.heap_bytes ||
-	     bytes > job.layout.heap_bytes - offset) &&
-	    !roami_shared_offset(&job, addr, bytes, &offset))
-		return false;
-	*first_p = (uint32_t)(offset / ROAMI_PAGE);
-	*count_p = (uint32_t)((offset + bytes - 1) / ROAMI_PAGE) - *first_p + 1;
-	return true;
-}
-
-/* Whether pages come to this node, so that it can be told which to bring. */
-static bool heap_comes(void)
-{
-	return (job.life == ROAMI_JOB_TOGETHER || job.life == ROAMI_JOB_JOINED) &&
-	       !roami_one_heap(job.node);
-}
-
-enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access)
-{
-	INSIDE;
-	uint32_t first, count;
-
-	if (job.life == ROAMI_JOB_OVER)
-		return ROAM_ESTATE;
-	if (bytes == 0 || access == ROAM_NONE)
-		return ROAM_OK;
-	if (!heap_pages(addr, bytes, &first, &count))
-		return ROAM_ENOTOURS;
-	if (!heap_comes())
-		return ROAM_OK;
-	for (uint32_t page = first; page < first + count; page++)
-		while (roami_page_access(job.node, page) < access)
-			roami_fault(job.node, page, access == ROAM_WRITE, true);
-	return ROAM_OK;
+	err = roami_thread_register(job->node, false);
+	return err != ROAM_ESTATE ? err : MISUSED(NEVER, err, NULL);
 }
 
 void roami_api_die(const char *text)
 {
-	if (job.node != NULL)
-		roami_node_fail(job.node, "%s", text);
+	if (job->node != NULL)
+		roami_node_fail(job->node, "%s", text);
 	fprintf(stderr, "roam: %s\n", text);
 	abort();
 }
@@ -457,54 +309,17 @@ void roami_api_jumped(const char *call, const char *still)
 
 unsigned roami_api_place(unsigned number)
 {
-	return roami_team_node(&job, number);
+	return roami_team_node(job, number);
 }
 
 unsigned roami_api_number(unsigned node)
 {
-	return roami_team_fixed(&job) ? roami_team_process(&job, node) : node;
+	return roami_team_fixed(job) ? roami_team_process(job, node) : node;
 }
 
 bool roami_api_over(void)
 {
-	return job.life == ROAMI_JOB_OVER;
-}
-
-bool roami_api_shared(const void *addr, size_t bytes)
-{
-	uint32_t first, count;
-
-	return !roami_api_over() && heap_pages(addr, bytes, &first, &count);
-}
-
-void roami_api_errno(enum roam_err err)
-{
-	alloc_err = err;
-}
-
-void roam_prefetch(const void *addr, size_t bytes)
-{
-	INSIDE;
-	uint32_t first, count;
-
-	if (!heap_comes())
-		return;
-	if (!heap_pages(addr, bytes, &first, &count))
-		return;
-	roami_prefetch(job.node, first, count);
-}
-
-enum roam_err roam_home(const void *addr, size_t bytes, unsigned node)
-{
-	INSIDE;
-	uint32_t first, count;
-
-	if (job.node == NULL)
-		return heap_missing();
-	if (!heap_pages(addr, bytes, &first, &count))
-		return ROAM_ENOTOURS;
-	return roami_job_place(&job,
-			       &(struct roami_placement){first, count, ROAM_PLACE_NODE, node, 0});
+	return job->life == ROAMI_JOB_OVER;
 }
 
 /* ----------------------------------------------------------------------------- synchronisation */
@@ -526,15 +341,11 @@ static enum roam_err object_ready(const void *object, const char *call, const vo
 static enum roam_err synced(enum roam_err err, enum roami_synced_kind kind, uint64_t object)
 {
 	if (err == ROAM_OK)
-		roami_race_synced(job.node, kind, object);
+		roami_race_synced(job->node, kind, object);
 	return err;
 }
 
 /* Wrong use that returned `err`; in the function that the program calls. */
-#define MISUSED(kind, err, object)                                          \
-	roami_misused(job.node, ROAMI_MISUSE_##kind, err, __func__, object, \
-		      __builtin_return_address(0))
-
 /*
  * An object is free until it is used, so there is nothing to do.  It must not seal: SPLASH programs
  * may init between their CREATEs.
@@ -543,7 +354,7 @@ static enum roam_err object_init(const void *object)
 {
 	if ((uintptr_t)object < 64)
 		return ROAM_EINVAL;
-	return job_begin();
+	return roami_api_begin();
 }
 
 enum roam_err roam_lock_init(const void *lock)
@@ -553,7 +364,8 @@ enum roam_err roam_lock_init(const void *lock)
 
 /*
  * Tries `fn`, a lock or an unlock that neither waits nor sends; false: nothing was done.  It is no
- * cancellation point, so cancellation need not be disabled, which would take as long as the rest.
+ * cancellation point, so cancellation need not be disabled, which would take as long as the rest,
+ * unless it is asynchronous.
  */
 static inline bool quickly(const char *call, const void *object,
 			   bool (*fn)(struct roami_node *node, uint64_t id))
@@ -561,28 +373,76 @@ static inline bool quickly(const char *call, const void *object,
 	bool done;
 
 	if (roami_inside.call != NULL || (uintptr_t)object < 64 || !job_settled() ||
-	    roami_tx_open(job.node))
+	    tx_is_open(job->node) || roami_inside_asynchronous())
 		return false;
 	roami_inside.call = call;
 	atomic_signal_fence(memory_order_seq_cst);
-	done = fn(job.node, OBJECT(object));
+	done = fn(job->node, OBJECT(object));
 	atomic_signal_fence(memory_order_seq_cst);
 	roami_inside.call = NULL;
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(roami_inside.then != NULL, 0))
+		roami_inside_end();
 	return done;
+}
+
+/* A deadline of the program as one of the node. */
+static uint64_t until_ns(uint64_t until_us)
+{
+	return until_us < ROAMI_FOREVER / 1000 ? until_us * 1000 : ROAMI_FOREVER;
+}
+
+enum roam_err roami_api_lock(const void *lock, uint64_t until_us)
+{
+	return synced(roami_lock_until(job->node, OBJECT(lock), until_ns(until_us)),
+		      ROAMI_SYNCED_LOCK, OBJECT(lock));
+}
+
+enum roam_err roami_api_trylock(const void *lock)
+{
+	return synced(roami_lock_try(job->node, OBJECT(lock)), ROAMI_SYNCED_LOCK, OBJECT(lock));
+}
+
+enum roam_err roami_api_unlock(const void *lock)
+{
+	return synced(roami_unlock(job->node, OBJECT(lock)), ROAMI_SYNCED_UNLOCK, OBJECT(lock));
+}
+
+/* roam_lock and roam_unlock that were not done quickly: apart, so that those save no registers. */
+__attribute__((noinline)) static enum roam_err lock_slowly(const void *lock, const char *call,
+							    const void *caller)
+{
+	INSIDE_OF(call);
+	enum roam_err err = object_ready(lock, call, caller);
+
+	if (err != ROAM_OK)
+		return err;
+	err = roami_api_lock(lock, UINT64_MAX);
+	return __builtin_expect(err == ROAM_OK, 1)
+		       ? err
+		       : roami_misused(job->node, ROAMI_MISUSE_LOCK, err, call, lock, caller);
+}
+
+__attribute__((noinline)) static enum roam_err unlock_slowly(const void *lock, const char *call,
+							      const void *caller)
+{
+	INSIDE_OF(call);
+	enum roam_err err = object_ready(lock, call, caller);
+
+	if (err != ROAM_OK)
+		return err;
+	err = synced(roami_unlock_whole(job->node, OBJECT(lock)), ROAMI_SYNCED_UNLOCK,
+		     OBJECT(lock));
+	return __builtin_expect(err == ROAM_OK, 1)
+		       ? err
+		       : roami_misused(job->node, ROAMI_MISUSE_UNLOCK, err, call, lock, caller);
 }
 
 enum roam_err roam_lock(const void *lock)
 {
 	if (quickly(__func__, lock, roami_lock_quick))
 		return ROAM_OK;
-	INSIDE;
-	enum roam_err err = READY(lock);
-
-	if (err != ROAM_OK)
-		return err;
-	err = synced(roami_lock_until(job.node, OBJECT(lock), ROAMI_FOREVER), ROAMI_SYNCED_LOCK,
-		     OBJECT(lock));
-	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(LOCK, err, lock);
+	return lock_slowly(lock, __func__, __builtin_return_address(0));
 }
 
 enum roam_err roam_trylock(const void *lock)
@@ -590,15 +450,7 @@ enum roam_err roam_trylock(const void *lock)
 	INSIDE;
 	enum roam_err err = READY(lock);
 
-	return err == ROAM_OK ? synced(roami_lock_try(job.node, OBJECT(lock)), ROAMI_SYNCED_LOCK,
-					OBJECT(lock))
-			      : err;
-}
-
-/* A deadline of the program as one of the node. */
-static uint64_t until_ns(uint64_t until_us)
-{
-	return until_us < ROAMI_FOREVER / 1000 ? until_us * 1000 : ROAMI_FOREVER;
+	return err == ROAM_OK ? roami_api_trylock(lock) : err;
 }
 
 enum roam_err roam_lock_until(const void *lock, uint64_t until_us)
@@ -608,8 +460,7 @@ enum roam_err roam_lock_until(const void *lock, uint64_t until_us)
 
 	if (err != ROAM_OK)
 		return err;
-	err = synced(roami_lock_until(job.node, OBJECT(lock), until_ns(until_us)),
-		     ROAMI_SYNCED_LOCK, OBJECT(lock));
+	err = roami_api_lock(lock, until_us);
 	return err != ROAM_ESTATE ? err : MISUSED(LOCK, err, lock);
 }
 
@@ -617,14 +468,14 @@ enum roam_err roam_unlock(const void *lock)
 {
 	if (quickly(__func__, lock, roami_unlock_quick))
 		return ROAM_OK;
-	INSIDE;
-	enum roam_err err = READY(lock);
+	return unlock_slowly(lock, __func__, __builtin_return_address(0));
+}
 
-	if (err != ROAM_OK)
-		return err;
-	err = synced(roami_unlock_whole(job.node, OBJECT(lock)), ROAMI_SYNCED_UNLOCK,
-		     OBJECT(lock));
-	return __builtin_expect(err == ROAM_OK, 1) ? err : MISUSED(UNLOCK, err, lock);
+/* Barriers count registered threads only: reports a call by another one, which goes on. */
+static void barrier_called(const char *call, const void *caller)
+{
+	if (!roami_team_fixed(job) && !roami_thread_self(job->node)->registered)
+		roami_misused(job->node, ROAMI_MISUSE_STRANGER, ROAM_OK, call, NULL, caller);
 }
 
 enum roam_err roam_barrier(const void *barrier, unsigned threads)
@@ -632,9 +483,11 @@ enum roam_err roam_barrier(const void *barrier, unsigned threads)
 	INSIDE;
 	enum roam_err err = READY(barrier);
 
-	if (err == ROAM_OK && (threads == 0 || threads > job.nodes * ROAMI_THREADS_MAX))
+	if (err == ROAM_OK && (threads == 0 || threads > job->nodes * ROAMI_THREADS_MAX))
 		return MISUSED(BARRIER, ROAM_EINVAL, barrier);
-	return err == ROAM_OK ? synced(roami_barrier(job.node, OBJECT(barrier), threads),
+	if (err == ROAM_OK)
+		barrier_called(__func__, __builtin_return_address(0));
+	return err == ROAM_OK ? synced(roami_barrier(job->node, OBJECT(barrier), threads),
 					ROAMI_SYNCED_BARRIER, OBJECT(barrier))
 			      : err;
 }
@@ -644,7 +497,9 @@ enum roam_err roam_barrier_all(void)
 	INSIDE;
 	enum roam_err err = job_ready();
 
-	return err == ROAM_OK ? synced(roami_barrier(job.node, ROAMI_ALL_ID, 0),
+	if (err == ROAM_OK)
+		barrier_called(__func__, __builtin_return_address(0));
+	return err == ROAM_OK ? synced(roami_barrier(job->node, ROAMI_ALL_ID, 0),
 					ROAMI_SYNCED_BARRIER, ROAMI_ALL_ID)
 			      : err;
 }
@@ -654,15 +509,19 @@ enum roam_err roam_cond_init(const void *cond)
 	return object_init(cond);
 }
 
-/* roam_cond_wait and roam_cond_wait_until, once the objects are ready; within INSIDE. */
-static enum roam_err cond_wait(const void *cond, const void *lock, uint64_t until)
+enum roam_err roami_api_cond_wait(const void *cond, const void *lock, uint64_t until_us)
 {
-	enum roam_err woken =
-		roami_cond_wait_until(job.node, OBJECT(cond), OBJECT(lock), until);
+	enum roam_err woken = roami_cond_wait_until(job->node, OBJECT(cond), OBJECT(lock),
+						    until_ns(until_us));
 
 	if (woken == ROAM_OK || woken == ROAM_ETIMEDOUT)
-		roami_race_synced(job.node, ROAMI_SYNCED_COND, OBJECT(cond));
+		roami_race_synced(job->node, ROAMI_SYNCED_COND, OBJECT(cond));
 	return woken;
+}
+
+enum roam_err roami_api_cond_broadcast(const void *cond)
+{
+	return roami_cond_post(job->node, OBJECT(cond), true);
 }
 
 enum roam_err roam_cond_wait(const void *cond, const void *lock)
@@ -673,7 +532,7 @@ enum roam_err roam_cond_wait(const void *cond, const void *lock)
 	if (err == ROAM_OK)
 		err = READY(lock);
 	if (err == ROAM_OK)
-		err = cond_wait(cond, lock, ROAMI_FOREVER);
+		err = roami_api_cond_wait(cond, lock, UINT64_MAX);
 	return err != ROAM_ENOTHELD ? err : MISUSED(COND_WAIT, err, lock);
 }
 
@@ -685,7 +544,7 @@ enum roam_err roam_cond_wait_until(const void *cond, const void *lock, uint64_t 
 	if (err == ROAM_OK)
 		err = READY(lock);
 	if (err == ROAM_OK)
-		err = cond_wait(cond, lock, until_ns(until_us));
+		err = roami_api_cond_wait(cond, lock, until_us);
 	return err != ROAM_ENOTHELD ? err : MISUSED(COND_WAIT, err, lock);
 }
 
@@ -694,7 +553,7 @@ enum roam_err roam_cond_signal(const void *cond)
 	INSIDE;
 	enum roam_err err = READY(cond);
 
-	return err == ROAM_OK ? roami_cond_post(job.node, OBJECT(cond), false) : err;
+	return err == ROAM_OK ? roami_cond_post(job->node, OBJECT(cond), false) : err;
 }
 
 enum roam_err roam_cond_broadcast(const void *cond)
@@ -702,7 +561,7 @@ enum roam_err roam_cond_broadcast(const void *cond)
 	INSIDE;
 	enum roam_err err = READY(cond);
 
-	return err == ROAM_OK ? roami_cond_post(job.node, OBJECT(cond), true) : err;
+	return err == ROAM_OK ? roami_api_cond_broadcast(cond) : err;
 }
 
 enum roam_err roam_flag_set(const void *flag)
@@ -710,7 +569,7 @@ enum roam_err roam_flag_set(const void *flag)
 	INSIDE;
 	enum roam_err err = READY(flag);
 
-	return err == ROAM_OK ? synced(roami_flag_set(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
+	return err == ROAM_OK ? synced(roami_flag_set(job->node, OBJECT(flag)), ROAMI_SYNCED_SET,
 					OBJECT(flag))
 			      : err;
 }
@@ -720,7 +579,7 @@ enum roam_err roam_flag_wait(const void *flag)
 	INSIDE;
 	enum roam_err err = READY(flag);
 
-	return err == ROAM_OK ? synced(roami_flag_wait(job.node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
+	return err == ROAM_OK ? synced(roami_flag_wait(job->node, OBJECT(flag)), ROAMI_SYNCED_FLAG,
 					OBJECT(flag))
 			      : err;
 }
@@ -730,7 +589,7 @@ enum roam_err roam_flag_clear(const void *flag)
 	INSIDE;
 	enum roam_err err = READY(flag);
 
-	return err == ROAM_OK ? roami_flag_clear(job.node, OBJECT(flag)) : err;
+	return err == ROAM_OK ? roami_flag_clear(job->node, OBJECT(flag)) : err;
 }
 
 enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enum roam_op op)
@@ -742,7 +601,7 @@ enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enu
 	    (unsigned)type > ROAM_DOUBLE || (unsigned)op > ROAM_OR ||
 	    (type == ROAM_DOUBLE && op >= ROAM_AND))
 		return ROAM_EINVAL;
-	return err == ROAM_OK ? synced(roami_reduce(job.node, values, count, type, op),
+	return err == ROAM_OK ? synced(roami_reduce(job->node, values, count, type, op),
 					ROAMI_SYNCED_REDUCE, 0)
 			      : err;
 }
@@ -751,25 +610,25 @@ enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enu
 
 uint64_t roam_counter(const char *name)
 {
-	if (job.node == NULL || name == NULL)
+	if (job->node == NULL || name == NULL)
 		return 0;
-	return roami_stats_find(job.node->stats, name);
+	return roami_stats_find(job->node->stats, name);
 }
 
 void roam_stats_print(int fd)
 {
-	if (job.node != NULL)
-		roami_job_print(&job, fd);
+	if (job->node != NULL)
+		roami_job_print(job, fd);
 }
 
 void roam_roi_begin(void)
 {
-	if (job.node != NULL)
-		roami_stats_enter(job.node->stats);
+	if (job->node != NULL)
+		roami_stats_enter(job->node->stats);
 }
 
 void roam_roi_end(void)
 {
-	if (job.node != NULL)
-		roami_stats_leave(job.node->stats);
+	if (job->node != NULL)
+		roami_stats_leave(job->node->stats);
 }

@@ -70,13 +70,42 @@ void roam_tx_retry(void)
 	roami_tx_retry(node);
 }
 
+void roam_tx_cancel(void)
+{
+	struct roami_node *node = roami_api_node_now();
+
+	if (node == NULL || !roami_api_transacts())
+		roami_api_die("roam_tx_cancel outside of a transaction");
+	roami_tx_cancel(node);
+}
+
+enum roam_err roam_tx_writes(void *addr, size_t bytes)
+{
+	INSIDE;
+	struct roami_node *node = roami_api_node_now();
+
+	if (!roami_api_transacts())
+		return ROAM_ESTATE;
+	if (addr == NULL || bytes == 0)
+		return ROAM_EINVAL;
+	if (!roami_api_shared(addr, bytes))
+		return ROAM_ENOTOURS;
+	roami_tx_writes(node, (uint64_t)((uint8_t *)addr - node->app), bytes);
+	return ROAM_OK;
+}
+
+bool roam_tx_inside(void)
+{
+	return roami_api_transacts();
+}
+
 static enum roam_err tx_then(bool committed, roam_tx_fn *fn, void *arg)
 {
 	if (fn == NULL)
 		return ROAM_EINVAL;
 	if (!roami_api_transacts())
 		return ROAM_ESTATE;
-	return roami_tx_then(roami_api_node_now(), committed, fn, arg);
+	return roami_tx_then(roami_api_node_now(), committed, fn, arg, NULL);
 }
 
 enum roam_err roam_tx_on_commit(roam_tx_fn *fn, void *arg)
@@ -95,16 +124,25 @@ enum roam_err roam_tx_on_abort(roam_tx_fn *fn, void *arg)
 
 /* --------------------------------------------------------------------------- blocks of the heap */
 
+/* The call of roam_free has returned long ago: its error has no other way out than a line. */
 static void tx_free(void *block)
 {
-	roam_free(block);
+	struct roami_node *node = roami_api_node_now();
+	const uint8_t *from = tx_calls_of(node)->from;
+	enum roam_err err;
+
+	roami_api_enter("roam_free");
+	err = roami_api_free(block, from);
+	if (err != ROAM_OK)
+		roami_misused(node, ROAMI_MISUSE_FREE, err, "roam_free", block, from + 1);
+	roami_inside_leave();
 }
 
-void *roami_api_tx_allocated(void *block)
+void *roami_api_tx_allocated(void *block, const void *from)
 {
 	struct roami_node *node = roami_api_node_now();
 
-	if (block != NULL && roami_tx_then(node, false, tx_free, block) != ROAM_OK) {
+	if (block != NULL && roami_tx_then(node, false, tx_free, block, from) != ROAM_OK) {
 		roami_api_errno(ROAM_ENOMEM);
 		roami_api_free_now(block);
 		block = NULL;
@@ -113,7 +151,7 @@ void *roami_api_tx_allocated(void *block)
 	return block;
 }
 
-enum roam_err roami_api_tx_free(void *block)
+enum roam_err roami_api_tx_free(void *block, const void *from)
 {
-	return roami_tx_then(roami_api_node_now(), true, tx_free, block);
+	return roami_tx_then(roami_api_node_now(), true, tx_free, block, from);
 }

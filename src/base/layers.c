@@ -10,11 +10,10 @@
 #include "link/reliable.h"
 #include "link/seal.h"
 #include "link/sealed.h"
+#include "transport/faulty.h"
 
 #define DEADLINE_S 5u
 #define NS_PER_S   1000000000u
-
-extern const struct roam_transport roami_transport_faulty;
 
 static uint64_t layer_now(void *arg)
 {
@@ -245,6 +244,17 @@ static bool layers_file(struct roami_node *node, struct layers_plan *plan,
 	return true;
 }
 
+int roami_layers_file(const struct roami_node *node)
+{
+	const struct roami_layer *all = layers_of(node)->all;
+	int file = -1;
+
+	for (unsigned i = 0; i < ROAMI_LAYERS_MAX && file < 0; i++)
+		if (all[i].opened && all[i].transport->file != NULL)
+			file = all[i].transport->file(all[i].state);
+	return file;
+}
+
 /*
  * Whether ROAM_FAULTY applies to a transport: on one host to each, else only to those that are not
  * reliable.  Both ends must decide alike, because both must have the same layers.
@@ -320,6 +330,17 @@ static enum roam_err layers_stack(struct roami_node *node, const struct roami_no
 	return err;
 }
 
+/* Lets peers read this node's segment. */
+static enum roam_err layers_attach(struct roami_node *node, const struct roami_node_params *params)
+{
+	const struct roam_onesided *onesided = layers_of(node)->transport->onesided;
+
+	if (onesided == NULL)
+		return ROAM_EUNSUPPORTED;
+	return onesided->attach(layers_of(node)->transport_state, params->bases[params->me],
+				params->layout.total);
+}
+
 static enum roam_err layers_open(struct roami_node *node, const struct roami_node_params *params)
 {
 	struct roami_seal_params seal = {.key = NULL};
@@ -345,10 +366,13 @@ static enum roam_err layers_open(struct roami_node *node, const struct roami_nod
 
 	layers_of(node)->bells = params->bells;
 	layers_plan(params, &plan);
+	roami_assert(params->read == 0 || plan.count == 1);
 	if (!plan.rings || (params->peers != NULL && params->peers[params->me] != NULL))
 		layers_of(node)->card = layers_card(params, params->me, plan.rings);
 	for (unsigned i = 0; i < plan.count && err == ROAM_OK; i++)
 		err = layers_stack(node, params, open, &plan, i);
+	if (err == ROAM_OK && params->read != 0)
+		err = layers_attach(node, params);
 	if (err != ROAM_OK || plan.count == 1)
 		return err;
 	open.ways = plan.ways;

@@ -38,6 +38,9 @@ static inline struct roami_layers *layers_of(const struct roami_node *node)
 /* The transports' names, the farthest first: "a", "a, on each over b". */
 const char *roami_layers_over(const struct roami_node *node, char *text, size_t bytes);
 
+/* A descriptor of the farthest transport, without which no message comes; -1: it has none. */
+int roami_layers_file(const struct roami_node *node);
+
 /* The option of the faulty layer, ROAM_FAULTY; false: `why` says what is wrong. */
 bool roami_layers_check(const char *faulty, char *why, size_t why_bytes);
 

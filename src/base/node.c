@@ -43,11 +43,18 @@ void roami_node_waits_tuple(struct roami_node *node, uint64_t id, unsigned of,
 	roami_node_waits(node, ROAMI_WAITS_TUPLE, id, of);
 }
 
-void roami_node_waits_no_more(struct roami_node *node)
+void roami_node_waits_cleared(struct roami_node *node)
 {
 	struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node)];
 
-	atomic_store_explicit(&waiting->kind, 0, memory_order_release);
+	atomic_store(&waiting->kind, 0);
+}
+
+void roami_node_waits_no_more(struct roami_node *node)
+{
+	roami_node_waits_cleared(node);
+	if (node->gate != NULL)
+		node->gate(node);
 }
 
 struct roami_slab *roami_node_slab(struct roami_node *node)

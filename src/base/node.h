@@ -32,7 +32,8 @@ enum roami_spoilt {
 	ROAMI_SPOILT_COPY,  /* of a page, evicted */
 	ROAMI_SPOILT_TWIN,  /* returned to the pool */
 	ROAMI_SPOILT_MEMORY, /* of the protocol, dropped */
-	ROAMI_SPOILT_PAGE   /* given away, by message; a peer that is near may still copy it */
+	ROAMI_SPOILT_PAGE,  /* given away, by message; a peer that is near may still copy it */
+	ROAMI_SPOILT_BLOCK  /* freed, at `bytes` of the runtime view; its length is in the marks */
 };
 
 struct roami_env {
@@ -44,11 +45,14 @@ struct roami_env {
 	void (*spin)(struct roami_node *node, unsigned turn);
 	/*
 	 * Bytes that no thread may look at any more: a world fills them with rubbish, as real
-	 * memory would be given back or used again.  NULL: nothing.
+	 * memory would be given back or used again.  For a block by stores, as the thread would,
+	 * whose copies other nodes keep.  NULL: nothing.
 	 */
 	void (*spoil)(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count);
 	/* The calling thread's small number within the node, 0 .. ROAMI_THREADS_MAX - 1. */
 	unsigned (*thread)(struct roami_node *node);
+	/* The kernel's number of the thread of this number; 0: there is none.  NULL: as NULL. */
+	int (*tid)(struct roami_node *node, unsigned number);
 	/* Where the calling thread keeps the number of the region it is in; 0 at first. */
 	unsigned *(*region)(struct roami_node *node);
 	/* Nanoseconds that the calling thread ran; a sleep of its own counts as ROAMI_RAN_FAR. */
@@ -60,6 +64,8 @@ struct roami_env {
 	bool (*alone)(struct roami_node *node);
 	/* The library has started a thread, 1, or it has ended, -1: `alone` leaves it out. */
 	void (*helper)(struct roami_node *node, int change);
+	/* Likewise one that acts for processes outside of the job: `alone` counts it. */
+	void (*aside)(struct roami_node *node, int change);
 	__attribute__((noreturn)) void (*fail)(struct roami_node *node, const char *text);
 };
 
@@ -152,6 +158,7 @@ struct roami_returns {
 /* What the core remembers of an application thread; see base/thread.h. */
 struct roami_thread {
 	_Atomic bool registered; /* counted by the barriers of all threads */
+	_Atomic bool strange;    /* has touched the heap without that (transactions) */
 	uint32_t mate;     /* its number in the node's team; 0 as well: it is of none */
 	struct roami_streams reads;
 	struct roami_streams claims;
@@ -199,6 +206,11 @@ struct roami_node {
 	struct roami_region *regions;
 	unsigned region_count;
 	_Atomic uint32_t several; /* another region than 0 is active */
+	/*
+	 * Called when a thread has ended a wait: it may have to stop before it goes on.  NULL: no
+	 * thread ever has to.
+	 */
+	void (*gate)(struct roami_node *node);
 
 	/* Of the page and home rooms, where most calls need them. */
 	struct roami_page *table;
@@ -374,6 +386,7 @@ struct roami_node_params {
 	int fd;                 /* this node's memfd; -1: none */
 	uint32_t creator_pages; /* pages whose first bytes are node 0's */
 	uint64_t near;          /* peers whose segments loads and stores reach; bits */
+	uint64_t read;          /* others, whose segments the transport reads; bits */
 	unsigned hosts;         /* of the job; 0 counts as 1 */
 	bool aes;               /* each of several has a CPU with AES */
 	const char *const *host_names; /* of each node's host; NULL: not known */
@@ -414,6 +427,9 @@ extern const unsigned roami_stretch_count;
  */
 void roami_node_waits(struct roami_node *node, unsigned kind, uint64_t id, unsigned of);
 void roami_node_waits_no_more(struct roami_node *node);
+
+/* The same for a wait within a fault or a call, after which the thread does not stop. */
+void roami_node_waits_cleared(struct roami_node *node);
 
 /*
  * roami_node_waits for a tuple of element `label`, whose number is `id`: ROAMI_TUPLE_... in `of`.

@@ -3,6 +3,7 @@
 /* A word: the state above, whether it was used, a node below. */
 #define WORD_STATE 62
 #define WORD_USED  (UINT64_C(1) << 61)
+#define WORD_SPARE (UINT64_C(1) << 60) /* of a lease that is nobody's */
 
 static uint64_t parts_word(const struct roami_heap_part *part)
 {
@@ -109,20 +110,55 @@ bool roami_heap_parts_free(struct roami_heap_parts *pool, uint32_t first, unsign
 }
 
 void roami_heap_parts_collect(struct roami_heap_parts *pool,
-			      bool (*lives)(void *arg, uint32_t part, unsigned node), void *arg)
+			      enum roami_heap_parts_lives (*lives)(void *arg, uint32_t part,
+								   unsigned node),
+			      void *arg)
 {
+	uint32_t spares = 0;
+
 	for (uint32_t i = 0; atomic_load(&pool->used) != 0 && i < pool->count; i++) {
 		struct roami_heap_part part = roami_heap_parts_look(pool, i);
+		enum roami_heap_parts_lives kept = ROAMI_HEAP_PARTS_FULL;
 
 		if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node != 0) {
-			bool kept = lives(arg, i, part.node);
-
-			part.state = kept ? ROAMI_HEAP_PARTS_LEASED : ROAMI_HEAP_PARTS_FREE;
-			part.node = kept ? ROAMI_HEAP_PARTS_NOBODY : 0;
+			kept = lives(arg, i, part.node);
+			part.node = ROAMI_HEAP_PARTS_NOBODY;
+			if (kept == ROAMI_HEAP_PARTS_EMPTY)
+				part.state = ROAMI_HEAP_PARTS_FREE;
 		}
 		if (part.state != ROAMI_HEAP_PARTS_LEASED)
 			part.node = 0; /* the node that took or freed it is no more */
 		part.interval = 0;
 		parts_set(pool, i, 1, part);
+		if (kept == ROAMI_HEAP_PARTS_SPARE) {
+			atomic_fetch_or(&pool->words[i], WORD_SPARE);
+			spares++;
+		}
 	}
+	atomic_store(&pool->spares, spares);
+}
+
+bool roami_heap_parts_spare(const struct roami_heap_parts *pool, uint32_t *part_p)
+{
+	uint32_t part = 0;
+
+	if (atomic_load(&pool->spares) == 0)
+		return false;
+	while (part < pool->count && (atomic_load(&pool->words[part]) & WORD_SPARE) == 0)
+		part++;
+	*part_p = part;
+	return part < pool->count;
+}
+
+void roami_heap_parts_adopt(struct roami_heap_parts *pool, unsigned node, uint32_t part)
+{
+	parts_set(pool, part, 1,
+		  (struct roami_heap_part){ROAMI_HEAP_PARTS_LEASED, true, node, 0});
+	atomic_fetch_sub(&pool->spares, 1);
+}
+
+void roami_heap_parts_disturb(struct roami_heap_parts *pool, uint32_t part)
+{
+	if ((atomic_fetch_and(&pool->words[part], ~WORD_SPARE) & WORD_SPARE) != 0)
+		atomic_fetch_sub(&pool->spares, 1);
 }

@@ -6,6 +6,10 @@
  *
  * What was free'd is taken again only by a node that has acquired the free (rule 3.2): a free part
  * remembers the node that freed it, and in which interval.
+ *
+ * A lease of a node that has ended is nobody's while blocks lie there.  It is *spare* if other
+ * pages of it are free, and nothing there was freed since all nodes knew of all frees: then a node
+ * can lease it for these pages.
  */
 #ifndef ROAMI_HEAP_PARTS_H
 #define ROAMI_HEAP_PARTS_H
@@ -34,6 +38,7 @@ struct roami_heap_parts {
 	uint32_t count;                     /* parts */
 	uint64_t part;                      /* bytes of one */
 	_Atomic uint32_t used;              /* parts have been taken */
+	_Atomic uint32_t spares;            /* spare parts */
 	_Atomic uint64_t words[ROAMI_HEAP_PARTS_PARTS];
 	_Atomic uint64_t intervals[ROAMI_HEAP_PARTS_PARTS]; /* of free parts */
 };
@@ -73,11 +78,28 @@ void roami_heap_parts_put(struct roami_heap_parts *pool, uint32_t first, uint32_
 bool roami_heap_parts_free(struct roami_heap_parts *pool, uint32_t first, unsigned node,
 			   uint64_t interval);
 
+enum roami_heap_parts_lives {
+	ROAMI_HEAP_PARTS_EMPTY,
+	ROAMI_HEAP_PARTS_SPARE, /* blocks, and enough pages without */
+	ROAMI_HEAP_PARTS_FULL
+};
+
 /*
  * All nodes but 0 have ended, and all frees are known: leases of theirs, and of nodes that
- * ended before them, are nobody's from now on if blocks lie there (`lives`), else free.
+ * ended before them, are nobody's from now on if blocks lie there, spare or not, else free.
  */
 void roami_heap_parts_collect(struct roami_heap_parts *pool,
-			      bool (*lives)(void *arg, uint32_t part, unsigned node), void *arg);
+			      enum roami_heap_parts_lives (*lives)(void *arg, uint32_t part,
+								   unsigned node),
+			      void *arg);
+
+/* Finds the first spare part, if there is one. */
+bool roami_heap_parts_spare(const struct roami_heap_parts *pool, uint32_t *part_p);
+
+/* Leases a spare part to `node`. */
+void roami_heap_parts_adopt(struct roami_heap_parts *pool, unsigned node, uint32_t part);
+
+/* A block in a part that is nobody's is about to be freed: the part is not spare any more. */
+void roami_heap_parts_disturb(struct roami_heap_parts *pool, uint32_t part);
 
 #endif

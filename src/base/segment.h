@@ -22,7 +22,7 @@
 #define ROAMI_PAGE          ((size_t)ROAM_PAGE_SIZE)
 /* Of another version, whose control page is another, it differs. */
 #define ROAMI_SEGMENT_MAGIC (UINT64_C(0x726f616d2d303201) + (sizeof(struct roami_ctl) << 12))
-#define ROAMI_COMES_BYTES   384u
+#define ROAMI_COMES_BYTES   512u
 
 /* A spin lock; the holder never blocks.  `step` lets a world's other fibers run. */
 struct roami_spin {
@@ -51,11 +51,14 @@ struct roami_header {
 	_Atomic uint32_t where; /* ROAM_HEADER_HOME | ROAM_HEADER_READY | epoch << 8 */
 	_Atomic uint32_t
 		shared; /* some node may hold a copy: ROAMI_SHARED..., and a generation above */
-	/*
-	 * Of a protocol with a region_option that instead, at every node: ROAMI_OPTION_OWN + the
-	 * value; less: the job's.
-	 */
-	_Atomic uint64_t version;
+	union {
+		_Atomic uint64_t version; /* of a page that has homes */
+		/*
+		 * Of a page whose protocol has a region_option, at every node: ROAMI_OPTION_OWN +
+		 * the value; less: the job's.
+		 */
+		_Atomic uint64_t option;
+	};
 };
 
 #define ROAMI_HEADER_EPOCH 8u /* where it begins */
@@ -76,10 +79,14 @@ _Static_assert(ROAMI_NODES_MAX < ROAMI_VERSION_READ / ROAMI_VERSION_BUSY, "nodes
 /* The version, and the nodes storing a diff. */
 #define ROAMI_VERSION_HELD(word) ((word) & ~ROAMI_VERSION_READ)
 
-/* A mark is set, then listed; the home clears both and counts the generation up. */
-#define ROAMI_SHARED        1u
-#define ROAMI_SHARED_LISTED 2u
-#define ROAMI_SHARED_BITS   2
+/*
+ * A mark is set, then listed; the home clears both and counts the generation up, but not while some
+ * node is announced, which reads the page by a card (home/reach_card.c).
+ */
+#define ROAMI_SHARED           1u
+#define ROAMI_SHARED_LISTED    2u
+#define ROAMI_SHARED_ANNOUNCED 4u
+#define ROAMI_SHARED_BITS      3
 
 /*
  * Pages that one fetcher newly shared: single producer (the fetcher, under its own lock), single
@@ -91,7 +98,7 @@ struct roami_shared_tail {
 
 /*
  * The node's own write notices, newest over oldest; see sync/notice_ring.h.  A run is four words:
- * page and count, interval, version, place.
+ * page and count, interval, version, reference.
  */
 #define ROAMI_NOTICE_RING_WORDS 4
 
@@ -101,17 +108,16 @@ struct roami_notice_ring {
 	_Alignas(64) _Atomic uint64_t words[][ROAMI_NOTICE_RING_WORDS];
 };
 
-/* Diffs that the node has left, see home/diff_log.c. */
+/* Diffs that the node has left, see home/posts.c. */
 struct roami_diff_log {
 	_Alignas(64) _Atomic uint64_t begun; /* words written, or being written */
 	_Alignas(64) _Atomic uint64_t words[];
 };
 
-/* A lock whose home is here; sync/lock.c defines its word. */
+/* A lock whose home is here; sync/lock_word.h defines its word. */
 struct roami_lock_record {
 	_Atomic uint64_t id;
-	_Atomic uint32_t word;
-	_Atomic uint32_t grants; /* from node to node: waiting threads see progress */
+	_Atomic uint64_t word;
 	/*
 	 * Per node: what the last holder had seen; then, of 32 bits each, the node queued behind
 	 * it, + 1.
@@ -140,7 +146,10 @@ struct roami_departure {
 	_Atomic uint64_t clocks[];
 };
 
-/* In `where` at the page's manager: a block of the heap begins with this page. */
+/*
+ * In `where` at the page's manager: runs of claims end before this page, for example because a
+ * block of the heap begins with it; at another node: the manager was told so.
+ */
 #define ROAMI_HEADER_BLOCK 4u
 
 /*
@@ -183,6 +192,8 @@ struct roami_waiting {
 
 #define ROAMI_WAITS_TUPLE  100u
 #define ROAMI_WAITS_ANSWER 101u /* it sleeps until another node answers */
+#define ROAMI_WAITS_DP     102u /* at an endpoint: its number * 2, + 1 to send to it */
+#define ROAMI_WAITS_HOLD   103u /* until a thread of the node stops, whose tid is the id */
 #define ROAMI_WAITS_ENDS   0x80000000u /* in `of`, of others: the wait ends by itself */
 #define ROAMI_REPORT_BYTES 65536u
 
@@ -204,6 +215,12 @@ enum roami_tuple_wait {
 
 /* Where the question comes from what all wait for: this host, or another one. */
 enum roami_ask_for { ROAMI_ASK_NONE, ROAMI_ASK_NEAR, ROAMI_ASK_FAR };
+
+/*
+ * SIGQUITs that all nodes get, each at its own time, have numbers: those that a launcher passes on,
+ * which numbers them, and those typed at the terminal of all, which every node counts.
+ */
+enum roami_quit { ROAMI_QUIT_PASSED, ROAMI_QUIT_TYPED, ROAMI_QUITS };
 
 /* What a node answers to a probe. */
 struct roami_probed {
@@ -230,9 +247,12 @@ struct roami_ctl {
 	_Atomic int32_t before;    /* of the node before this one: its pid, see launch/wireup.c */
 	_Atomic uint32_t told;     /* node 0's: why the job fails is said; enum roami_telling */
 	_Atomic uint32_t warned;   /* node 0's: a node has said that the model is too weak */
+	_Atomic uint32_t dying;    /* a thread that ends the node, as roami_boot_dying reads it */
 	_Atomic uint32_t misused;  /* node 0's: kinds of misuse that a node has reported; bits */
+	_Atomic uint32_t heard;    /* which fatal signals the node hears of: fault/signals.h */
 	_Alignas(64) _Atomic uint32_t look; /* a futex: there is something for job/hang.c */
 	_Atomic uint32_t ask;               /* enum roami_ask_for: say what all wait for */
+	_Atomic uint32_t quits[ROAMI_QUITS]; /* the last such number here; node 0's: on any node */
 	_Atomic uint32_t probe; /* probes so far; in a far node's copy: the token of its answer */
 	_Atomic uint32_t token; /* of this node's last probe of far ones; see run/probe.h */
 	_Atomic uint32_t tokens[ROAMI_NODES_MAX]; /* of far nodes that wait for an answer */

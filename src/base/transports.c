@@ -34,9 +34,9 @@ const char *roami_transport_wrong(const struct roam_transport *transport)
 	if (transport->card_bytes > ROAM_CARD_BYTES)
 		return "its card is too long";
 	if (onesided != NULL &&
-	    (onesided->attach == NULL || onesided->put == NULL || onesided->get == NULL ||
-	     onesided->atomic == NULL || onesided->reap == NULL))
-		return "of one-sided operations it has some, not all";
+	    (onesided->attach == NULL || onesided->get == NULL || onesided->reap == NULL ||
+	     (onesided->put == NULL) != (onesided->atomic == NULL)))
+		return "of one-sided operations it has some, not those that go together";
 	return NULL;
 }
 

@@ -141,6 +141,13 @@ static bool alias_check_handlers(void *state)
 	return all->inner->check_handlers(all->heap);
 }
 
+static int alias_file(const void *state)
+{
+	const struct alias_state *all = state;
+
+	return all->inner->file(all->heap);
+}
+
 static void alias_engine(struct alias_state *all, const struct roami_fault_engine *inner)
 {
 	all->engine = *inner;
@@ -151,6 +158,7 @@ static void alias_engine(struct alias_state *all, const struct roami_fault_engin
 	all->engine.zero = inner->zero != NULL ? alias_zero : NULL;
 	all->engine.fill = inner->fill != NULL ? alias_fill : NULL;
 	all->engine.check_handlers = inner->check_handlers != NULL ? alias_check_handlers : NULL;
+	all->engine.file = inner->file != NULL ? alias_file : NULL;
 }
 
 static size_t alias_round(size_t bytes)

@@ -110,6 +110,9 @@ struct roami_fault_engine {
 	 * enough for once a second.
 	 */
 	bool (*check_handlers)(void *state);
+
+	/* A descriptor without which accesses are no longer seen; -1: none.  NULL: none. */
+	int (*file)(const void *state);
 };
 
 /* Does nothing: for a single node.  Not in the list. */

@@ -22,6 +22,10 @@
 #define FAULT_WRITE 2
 #define FAULT_FETCH 16
 
+/* Signals by which an error of the program ends it; engines answer the first two. */
+static const int signals_known[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+#define SIGNALS (sizeof(signals_known) / sizeof(signals_known[0]))
+
 /* Between the frame pointer and what the kernel has put behind the return address. */
 #define CONTEXT_ABOVE_FRAME 16
 
@@ -83,9 +87,13 @@ static struct signals_process {
 	_Atomic uint32_t lock;
 	_Atomic uint32_t areas_used; /* slots ever used */
 	struct signals_area areas[ROAMI_SIGNALS_AREAS];
-	struct signals_chain chains[2]; /* SIGSEGV, SIGBUS */
+	struct signals_chain chains[SIGNALS];
+	_Atomic(roami_signals_last_fn *) last; /* NULL: only the signals of ranges are taken */
+	void *_Atomic last_arg;
 	struct roami_slabs rooms;       /* stacks */
-} signals;
+	_Atomic(_Atomic uint32_t *) heard;
+	pid_t pid; /* that of the word; it is not inherited */
+} roami_signals;
 
 /*
  * The foreign fault that this thread is passing on.  A handler called by this one may call it again
@@ -114,7 +122,7 @@ static void signals_handler(int signal, siginfo_t *info, void *context);
 
 static bool signals_try_lock(void)
 {
-	return atomic_exchange_explicit(&signals.lock, 1, memory_order_acquire) == 0;
+	return atomic_exchange_explicit(&roami_signals.lock, 1, memory_order_acquire) == 0;
 }
 
 static void signals_lock(void)
@@ -125,22 +133,26 @@ static void signals_lock(void)
 
 static void signals_unlock(void)
 {
-	atomic_store_explicit(&signals.lock, 0, memory_order_release);
+	atomic_store_explicit(&roami_signals.lock, 0, memory_order_release);
 }
 
 static struct signals_chain *signals_chain(int signal)
 {
-	return &signals.chains[signal == SIGBUS];
+	unsigned i = 0;
+
+	while (i < SIGNALS - 1 && signals_known[i] != signal)
+		i++;
+	return &roami_signals.chains[i];
 }
 
 /* -------------------------------------------------------------------- in the signal handler */
 
 static bool signals_lookup(int signal, uintptr_t address, struct signals_found *found_p)
 {
-	uint32_t used = atomic_load_explicit(&signals.areas_used, memory_order_acquire);
+	uint32_t used = atomic_load_explicit(&roami_signals.areas_used, memory_order_acquire);
 
 	for (uint32_t i = 0; i < used; i++) {
-		struct signals_area *area = &signals.areas[i];
+		struct signals_area *area = &roami_signals.areas[i];
 		uint32_t serial = atomic_load_explicit(&area->serial, memory_order_acquire);
 		struct signals_found found;
 
@@ -172,6 +184,15 @@ static uint64_t signals_mask(const ucontext_t *context)
 	return blocked;
 }
 
+/* The calling thread is about to end the process: by what it did, or by a signal to it alone. */
+static void signals_last(const siginfo_t *info)
+{
+	roami_signals_last_fn *fn = atomic_load(&roami_signals.last);
+
+	if (fn != NULL && (info->si_code > 0 || info->si_code == SI_TKILL))
+		fn(atomic_load(&roami_signals.last_arg));
+}
+
 /*
  * Restores the default action: the instruction is retried and the kernel ends the process. `roam
  * run --gdb` has a breakpoint here.
@@ -180,9 +201,18 @@ __attribute__((noinline)) static void signals_default(int signal, const siginfo_
 {
 	struct sigaction action = {.sa_handler = SIG_DFL};
 
+	signals_last(info);
 	sigaction(signal, &action, NULL);
-	if (info->si_code <= 0) /* sent by a process: no instruction will repeat it */
+	/* Sent by a process, or raised behind the instruction: nothing will repeat it. */
+	if (info->si_code <= 0 || signal == SIGTRAP || signal == SIGSYS)
 		syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), signal);
+}
+
+static bool signals_is_default(int signal)
+{
+	struct sigaction now;
+
+	return sigaction(signal, NULL, &now) != 0 || now.sa_handler == SIG_DFL;
 }
 
 /*
@@ -235,6 +265,19 @@ static void signals_pass_to(unsigned depth, int signal, siginfo_t *info, void *c
 		signals_call(&action, signal, info, context, by_kernel);
 }
 
+/* Says in the process's word, if there is one, whether the signal will be, or was, heard of. */
+static void signals_hears(int signal, bool will)
+{
+	_Atomic uint32_t *heard = atomic_load(&roami_signals.heard);
+
+	if (heard == NULL || roami_signals.pid != getpid())
+		return;
+	if (will)
+		atomic_fetch_or(heard, ROAMI_SIGNALS_BIT(signal));
+	else
+		atomic_fetch_and(heard, ~ROAMI_SIGNALS_BIT(signal));
+}
+
 static void signals_pass(int signal, siginfo_t *info, void *context, uintptr_t frame)
 {
 	struct signals_passing before = signals_passing;
@@ -242,10 +285,16 @@ static void signals_pass(int signal, siginfo_t *info, void *context, uintptr_t f
 
 	signals_passing.context = context;
 	signals_passing.frame = frame;
+	roami_inside.passed = context;
 	signals_passing.depth = again ? before.depth + 1 : 0;
+	signals_hears(signal, false);
 	signals_pass_to(signals_passing.depth, signal, info, context,
 			frame + CONTEXT_ABOVE_FRAME == (uintptr_t)context);
+	/* It goes on. */
+	if (atomic_load(&roami_signals.heard) != NULL && !signals_is_default(signal))
+		signals_hears(signal, true);
 	signals_passing = before;
+	roami_inside.passed = before.context;
 }
 
 /*
@@ -307,6 +356,15 @@ static void signals_inner(const struct signals_own *own, const struct signals_to
 	signals_touch(touch);
 }
 
+/* The fault of a call has waited for long: the return from the signal blocks what a wait blocks. */
+static void signals_late(const ucontext_t *context)
+{
+	uint64_t blocked = signals_mask(context);
+
+	roami_inside_mask(&blocked);
+	memcpy((void *)(uintptr_t)&context->uc_sigmask, &blocked, sizeof(blocked));
+}
+
 void roami_signals_fault(roami_fault_fn *fn, void *arg, uint32_t page, bool write, bool kind_known)
 {
 	static const char empty[] =
@@ -320,12 +378,16 @@ void roami_signals_fault(roami_fault_fn *fn, void *arg, uint32_t page, bool writ
 		own->depth--;
 		return;
 	}
-	room = roami_slab_take(&signals.rooms, &own->hint);
+	room = roami_slab_take(&roami_signals.rooms, &own->hint);
 	if (room == NULL)
 		signals_die(empty, sizeof(empty) - 1);
 	own->room = room;
+	roami_inside.fault = true;
 	roami_slab_run(room, signals_outer, &touch);
+	roami_inside.fault = false;
 	roami_slab_give(room);
+	if (roami_inside.late)
+		signals_late(touch.context);
 	own->depth--;
 	pthread_setcancelstate(touch.cancel, NULL);
 }
@@ -351,24 +413,27 @@ __attribute__((no_sanitize("address"))) uintptr_t roami_signals_code(uintptr_t t
 	return code - text < end - text ? code : 0;
 }
 
-bool roami_signals_divert(void (*at)(void *arg), void *arg)
+void roami_signals_leave(void *context, void (*at)(void *arg), void *arg)
 {
-	ucontext_t *context = (ucontext_t *)(uintptr_t)signals_own.context;
-	greg_t *registers;
+	greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
 
-	if (context == NULL || signals_own.depth == 0)
-		return false;
-	registers = context->uc_mcontext.gregs;
 	registers[REG_RSP] = ((registers[REG_RSP] - RED_ZONE) & ~(greg_t)15) - 8;
 	registers[REG_RIP] = (greg_t)(uintptr_t)at;
 	registers[REG_RDI] = (greg_t)(uintptr_t)arg;
 	registers[REG_EFL] &= ~(greg_t)FLAG_DIRECTION;
+}
+
+bool roami_signals_divert(void (*at)(void *arg), void *arg)
+{
+	if (signals_own.context == NULL || signals_own.depth == 0)
+		return false;
+	roami_signals_leave((void *)(uintptr_t)signals_own.context, at, arg);
 	return true;
 }
 
 size_t roami_signals_depth(void)
 {
-	return roami_slabs_depth(&signals.rooms);
+	return roami_slabs_depth(&roami_signals.rooms);
 }
 
 static void signals_handler(int signal, siginfo_t *info, void *context)
@@ -432,7 +497,7 @@ static void signals_defer(sigset_t *set)
 static bool signals_warm(void)
 {
 	uint32_t first = 0;
-	struct roami_slab *room = roami_slab_take(&signals.rooms, &first);
+	struct roami_slab *room = roami_slab_take(&roami_signals.rooms, &first);
 	sigset_t now;
 
 	pthread_sigmask(SIG_SETMASK, NULL, &now);
@@ -503,7 +568,7 @@ static struct signals_area *signals_area_new(void)
 	pid_t pid = getpid();
 
 	for (uint32_t i = ROAMI_SIGNALS_AREAS; i-- > 0;) {
-		struct signals_area *area = &signals.areas[i];
+		struct signals_area *area = &roami_signals.areas[i];
 
 		if (area->signal != 0 && area->pid != pid)
 			signals_area_clear(area);
@@ -528,9 +593,9 @@ enum roam_err roami_signals_add(int signal, const void *start, size_t bytes, roa
 		return ROAM_ENOMEM;
 	}
 	signals_area_set(area, signal, (uintptr_t)start, bytes, (struct signals_found){fn, arg});
-	used = (uint32_t)(area - signals.areas) + 1;
-	if (used > atomic_load(&signals.areas_used))
-		atomic_store(&signals.areas_used, used);
+	used = (uint32_t)(area - roami_signals.areas) + 1;
+	if (used > atomic_load(&roami_signals.areas_used))
+		atomic_store(&roami_signals.areas_used, used);
 	err = signals_install(signal, &stolen);
 	if (err == ROAM_OK && !signals_warm())
 		err = ROAM_ENOMEM;
@@ -546,26 +611,50 @@ void roami_signals_orphan(const void *start, size_t bytes, roami_signal_fn *fn)
 	roami_signals_add(SIGSEGV, start, bytes, fn, NULL);
 }
 
+/* Puts the older handler back if nothing is left that needs ours. */
+static void signals_leave(int signal)
+{
+	if (atomic_load(&roami_signals.last) != NULL)
+		return;
+	for (uint32_t i = 0; i < ROAMI_SIGNALS_AREAS; i++)
+		if (roami_signals.areas[i].signal == signal)
+			return;
+	signals_restore(signal);
+}
+
 void roami_signals_remove(int signal, const void *arg)
 {
-	bool found = false, left = false;
+	bool found = false;
 
 	signals_lock();
 	for (uint32_t i = 0; i < ROAMI_SIGNALS_AREAS; i++) {
-		struct signals_area *area = &signals.areas[i];
+		struct signals_area *area = &roami_signals.areas[i];
 
-		if (area->signal != signal)
+		if (area->signal != signal || area->arg != arg)
 			continue;
-		if (area->arg == arg) {
-			signals_area_clear(area);
-			found = true;
-		} else {
-			left = true;
-		}
+		signals_area_clear(area);
+		found = true;
 	}
-	if (found && !left)
-		signals_restore(signal);
+	if (found)
+		signals_leave(signal);
 	signals_unlock();
+}
+
+enum roam_err roami_signals_last(roami_signals_last_fn *fn, void *arg)
+{
+	enum roam_err err = ROAM_OK;
+	bool stolen;
+
+	signals_lock();
+	atomic_store(&roami_signals.last_arg, arg);
+	atomic_store(&roami_signals.last, fn);
+	for (unsigned i = 0; i < SIGNALS && err == ROAM_OK; i++)
+		if (fn != NULL)
+			err = signals_install(signals_known[i], &stolen);
+		else
+			signals_leave(signals_known[i]);
+	signals_unlock();
+	return err;
 }
 
 bool roami_signals_check(int signal)
@@ -577,6 +666,26 @@ bool roami_signals_check(int signal)
 	signals_install(signal, &stolen);
 	signals_unlock();
 	return !stolen;
+}
+
+void roami_signals_heard(_Atomic uint32_t *heard)
+{
+	_Atomic uint32_t *was;
+
+	signals_lock();
+	was = atomic_load(&roami_signals.heard);
+	if (was != NULL && roami_signals.pid == getpid()) /* else it is the parent's */
+		atomic_store(was, 0);
+	atomic_store(&roami_signals.heard, NULL);
+	roami_signals.pid = getpid();
+	if (heard != NULL)
+		atomic_store(heard, 0);
+	atomic_store(&roami_signals.heard, heard);
+	for (uint32_t i = 0; i < ROAMI_SIGNALS_AREAS; i++)
+		if (roami_signals.areas[i].signal != 0 &&
+		    roami_signals.areas[i].pid == roami_signals.pid)
+			signals_hears(roami_signals.areas[i].signal, true);
+	signals_unlock();
 }
 
 void *roami_signals_find(int signal, uintptr_t address)

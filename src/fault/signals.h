@@ -1,5 +1,6 @@
 /*
- * SIGSEGV and SIGBUS, shared by all engines and heaps of this process.
+ * SIGSEGV and SIGBUS, shared by all engines and heaps of this process; and, where it is to be known
+ * which thread ended the process, the other signals by which an error does.
  *
  * An engine adds the address ranges it answers for.  A fault inside one goes to the range's
  * function; everything else goes to the handler that was installed before; if there was none, the
@@ -51,11 +52,32 @@ void roami_signals_orphan(const void *start, size_t bytes, roami_signal_fn *fn);
 void roami_signals_remove(int signal, const void *arg);
 
 /*
+ * Called in the signal handler of a thread that is about to end this process, by an error that no
+ * handler of the program takes, or by abort.
+ */
+typedef void roami_signals_last_fn(void *arg);
+
+/*
+ * From now on fn(arg) hears of that; NULL: nothing does.  One for the process.  Not in handlers.
+ * ROAM_ESYSTEM.
+ */
+enum roam_err roami_signals_last(roami_signals_last_fn *fn, void *arg);
+
+/*
  * Whether our handler of `signal` is installed.  If not, the handler found becomes the one to which
  * foreign faults are passed, roam's is installed again, and the result is false.  One system call.
  * Not in handlers.
  */
 bool roami_signals_check(int signal);
+
+/*
+ * Keeps in *heard a bit (ROAMI_SIGNALS_BIT) for each signal with a range, except while a fault is
+ * passed on: the process that has died by a signal whose bit is set had blocked, ignored or reset
+ * it, or its handler had no stack.  NULL: forgets the word.  Not in handlers.
+ */
+void roami_signals_heard(_Atomic uint32_t *heard);
+
+#define ROAMI_SIGNALS_BIT(signal) ((signal) == SIGBUS ? 2u : (signal) == SIGSEGV ? 1u : 0u)
 
 /*
  * For a range's function: calls fn(arg, page, write, kind_known) on a stack of ROAMI_SLAB_BYTES,
@@ -78,6 +100,12 @@ uintptr_t roami_signals_code(uintptr_t text, uintptr_t end);
  * under way.
  */
 bool roami_signals_divert(void (*at)(void *arg), void *arg);
+
+/*
+ * In a signal handler, which has this context: when it returns, at(arg) is called in place of what
+ * it has interrupted, as above.
+ */
+void roami_signals_leave(void *context, void (*at)(void *arg), void *arg);
 
 /* The most bytes that fn has needed of such a stack, for tests. */
 size_t roami_signals_depth(void);

@@ -18,6 +18,7 @@
 
 #include "fault/engine.h"
 #include "fault/signals.h"
+#include "os/os.h"
 
 #ifdef ROAMI_HAVE_LIBSIGSEGV
 #include <sigsegv.h>
@@ -235,7 +236,7 @@ static void sigsegv_fill(void *state, uint32_t first, uint32_t count)
 	off_t data = lseek(sigsegv->view.fd, at, SEEK_DATA);
 	struct iovec parts[FILL_MAX];
 
-	if (data < 0 ? errno != ENXIO : data < end)
+	if ((data < 0 ? errno != ENXIO : data < end) || !roami_os_writes_to((uint64_t)end))
 		return;
 	for (unsigned i = 0; i < FILL_MAX; i++)
 		parts[i] = (struct iovec){(void *)(uintptr_t)zeros, sizeof(zeros)};

@@ -3,9 +3,9 @@
  * signal itself, there is no worker thread, and protection is a bit per page of the page table, so
  * no limit of mappings and no splitting.
  *
- *   none    nothing mapped: madvise(MADV_DONTNEED).  The bytes stay in the memfd.  A touch is a
- *           "minor" fault, or a "missing" one if the memfd has no page there yet (without MISSING
- *           that would read as zero, unseen).
+ *   none    nothing mapped: madvise(MADV_DONTNEED_LOCKED).  The bytes stay in the memfd.  A touch
+ *           is a "minor" fault, or a "missing" one if the memfd has no page there yet (without
+ *           MISSING that would read as zero, unseen).
  *   read    UFFDIO_CONTINUE with write protection.  In one step: protecting afterwards would leave
  *           a moment in which another thread writes unseen, so kernels without that flag cannot
  *           run this engine.
@@ -270,7 +270,7 @@ static bool uffd_trial_is(const struct uffd_trial *trial, enum roam_access acces
 
 static bool uffd_trial_zap(const struct uffd_trial *trial)
 {
-	return madvise(trial->uffd.view.app, PAGE, MADV_DONTNEED) == 0 &&
+	return madvise(trial->uffd.view.app, PAGE, MADV_DONTNEED_LOCKED) == 0 &&
 	       uffd_trial_is(trial, ROAM_NONE);
 }
 
@@ -296,7 +296,7 @@ static const char *uffd_trial_cycle(const struct uffd_trial *trial)
 	    !uffd_trial_is(trial, ROAM_READ))
 		return "UFFDIO_WRITEPROTECT does not protect";
 	if (!uffd_trial_zap(trial))
-		return "MADV_DONTNEED does not take access away";
+		return "MADV_DONTNEED_LOCKED does not take access away";
 	stop = at;
 	if (uffd_continue(uffd->uffd, &stop, at + PAGE, true) != 0 ||
 	    !uffd_trial_is(trial, ROAM_WRITE))
@@ -308,7 +308,8 @@ static const char *uffd_trial_run(void)
 {
 	struct uffd_trial trial = {.pipe = {-1, -1}};
 	struct roami_view *view = &trial.uffd.view;
-	const char *why = "no memory for a trial";
+	const char *why = roami_os_writes_to(PAGE) ? "no memory for a trial"
+						   : "RLIMIT_FSIZE allows no memory for a trial";
 
 	trial.uffd.uffd = uffd_connect();
 	view->bytes = PAGE;
@@ -395,7 +396,7 @@ static enum roam_err uffd_open(void *state, const struct roami_view *view, roami
 	if (!uffd->registered)
 		return ROAM_EUNSUPPORTED;
 	/* Registered first: nothing can be mapped in between. */
-	return madvise(view->app, view->bytes, MADV_DONTNEED) == 0 ? ROAM_OK : ROAM_ESYSTEM;
+	return madvise(view->app, view->bytes, MADV_DONTNEED_LOCKED) == 0 ? ROAM_OK : ROAM_ESYSTEM;
 }
 
 static void uffd_close(void *state)
@@ -426,7 +427,7 @@ static enum roam_err uffd_protect(void *state, uint32_t first, uint32_t count,
 	if (count == 0)
 		return ROAM_OK;
 	if (to == ROAM_NONE)
-		return madvise(app, bytes, MADV_DONTNEED) == 0 ? ROAM_OK : uffd_error(errno);
+		return madvise(app, bytes, MADV_DONTNEED_LOCKED) == 0 ? ROAM_OK : uffd_error(errno);
 	if (from == ROAM_NONE)
 		return uffd_open_range(uffd, at, at + bytes, to == ROAM_WRITE);
 	return uffd_writeprotect(uffd->uffd, at, bytes, to == ROAM_READ);
@@ -471,6 +472,14 @@ static bool uffd_check_handlers(void *state)
 	return roami_signals_check(SIGBUS);
 }
 
+static int uffd_file(const void *state)
+{
+	const struct uffd_state *uffd = state;
+
+	assert(uffd->magic == UFFD_MAGIC);
+	return uffd->uffd;
+}
+
 const struct roami_fault_engine roami_fault_uffd = {
 	.name = "uffd",
 	.state_size = sizeof(struct uffd_state),
@@ -481,4 +490,5 @@ const struct roami_fault_engine roami_fault_uffd = {
 	.copy = uffd_copy,
 	.zero = uffd_zero_pages,
 	.check_handlers = uffd_check_handlers,
+	.file = uffd_file,
 };

@@ -8,8 +8,13 @@
 
 #define ALLOC_MAGIC 0x616c6f63u
 
-/* alloc->pages of a page: 0, the number of pages of the live block that starts here, or a run. */
-#define ALLOC_RUN 0x80000000u
+/*
+ * alloc->pages of a page: 0, the number of pages of the live block that starts here, a run, or how
+ * many blocks of nodes that have ended lie there.
+ */
+#define ALLOC_RUN  0x80000000u
+#define ALLOC_LEFT 0x40000000u
+_Static_assert(ROAMI_ALLOC_PAGES_MAX <= ALLOC_LEFT, "no block has so many pages");
 
 struct roami_alloc {
 	uint32_t magic;
@@ -271,6 +276,24 @@ enum roam_err roami_alloc_lend(struct roami_alloc *alloc, uint64_t offset, uint6
 	return ok ? ROAM_OK : ROAM_ENOMEM;
 }
 
+enum roam_err roami_alloc_adopt(struct roami_alloc *alloc, uint64_t offset, uint32_t pages,
+				const uint32_t *blocks, const bool *zero)
+{
+	uint32_t first = (uint32_t)((offset - alloc->first) / ROAM_PAGE_SIZE);
+	bool ok;
+
+	assert(alloc->magic == ALLOC_MAGIC && offset >= alloc->first);
+	pthread_mutex_lock(&alloc->lock);
+	ok = roami_ranges_adopt(&alloc->ranges, first, pages, blocks, zero);
+	for (uint32_t i = 0; ok && i < pages; i++) {
+		assert(alloc->pages[first + i] == 0);
+		if (blocks[i] != 0)
+			alloc->pages[first + i] = ALLOC_LEFT | blocks[i];
+	}
+	pthread_mutex_unlock(&alloc->lock);
+	return ok ? ROAM_OK : ROAM_ENOMEM;
+}
+
 bool roami_alloc_reclaim(struct roami_alloc *alloc, uint64_t freed, uint64_t part,
 			 uint64_t *offset_p, uint64_t *bytes_p, bool *used_p)
 {
@@ -294,10 +317,19 @@ bool roami_alloc_reclaim(struct roami_alloc *alloc, uint64_t freed, uint64_t par
 
 /* ---- giving back */
 
+/* Whether in a page lie only blocks of nodes that have ended. */
+static bool alloc_is_left(uint32_t what)
+{
+	return (what & (ALLOC_RUN | ALLOC_LEFT)) == ALLOC_LEFT;
+}
+
 static size_t alloc_live_bytes(const struct roami_alloc *alloc, uint64_t grain)
 {
 	uint32_t what = alloc->pages[grain / ROAMI_ALLOC_GRAINS];
 	unsigned within = (unsigned)(grain % ROAMI_ALLOC_GRAINS);
+
+	if (alloc_is_left(what))
+		return 0;
 
 	if ((what & ALLOC_RUN) != 0) {
 		uint32_t run = what & ~ALLOC_RUN;
@@ -354,6 +386,27 @@ enum roam_err roami_alloc_give(struct roami_alloc *alloc, uint64_t offset)
 		alloc_put(alloc, grain);
 	pthread_mutex_unlock(&alloc->lock);
 	return live ? ROAM_OK : ROAM_ENOTOURS;
+}
+
+enum roam_err roami_alloc_give_left(struct roami_alloc *alloc, uint64_t offset, uint64_t end)
+{
+	uint32_t first = (uint32_t)((offset - alloc->first) / ROAM_PAGE_SIZE);
+	uint32_t last = (uint32_t)((end - 1 - alloc->first) / ROAM_PAGE_SIZE);
+	bool left;
+
+	assert(alloc->magic == ALLOC_MAGIC && offset < end);
+	if (offset < alloc->first || end > alloc->end)
+		return ROAM_ENOTOURS;
+	pthread_mutex_lock(&alloc->lock);
+	left = alloc_is_left(alloc->pages[first]);
+	for (uint32_t page = first; left && page <= last; page++) {
+		if (!alloc_is_left(alloc->pages[page]) || --alloc->pages[page] != ALLOC_LEFT)
+			continue;
+		alloc->pages[page] = 0;
+		roami_ranges_put(&alloc->ranges, page, 1);
+	}
+	pthread_mutex_unlock(&alloc->lock);
+	return left ? ROAM_OK : ROAM_ENOTOURS;
 }
 
 size_t roami_alloc_bytes(struct roami_alloc *alloc, uint64_t offset)

@@ -47,6 +47,14 @@ enum roam_err roami_alloc_cut(struct roami_alloc *alloc, uint64_t part, bool fir
 enum roam_err roami_alloc_lend(struct roami_alloc *alloc, uint64_t offset, uint64_t bytes,
 			       uint64_t part, bool used);
 
+/*
+ * A part in which other nodes' blocks lie, `blocks[i]` of them in its page i: its other pages are
+ * lent, and these when their blocks were given back.  `zero[i]`: nothing was ever stored in page i.
+ * ROAM_ENOMEM: no private memory.
+ */
+enum roam_err roami_alloc_adopt(struct roami_alloc *alloc, uint64_t offset, uint32_t pages,
+				const uint32_t *blocks, const bool *zero);
+
 /* Gives up free parts, around `freed` or anywhere, all but one.  False: there are none. */
 bool roami_alloc_reclaim(struct roami_alloc *alloc, uint64_t freed, uint64_t part,
 			 uint64_t *offset_p, uint64_t *bytes_p, bool *used_p);
@@ -64,6 +72,9 @@ enum roam_err roami_alloc_take(struct roami_alloc *alloc, size_t bytes, uint64_t
 
 /* Gives a block back.  ROAM_ENOTOURS if `offset` is not the start of a live block. */
 enum roam_err roami_alloc_give(struct roami_alloc *alloc, uint64_t offset);
+
+/* Gives back a block of [offset, end) that lay in a part when it was adopted.  ROAM_ENOTOURS. */
+enum roam_err roami_alloc_give_left(struct roami_alloc *alloc, uint64_t offset, uint64_t end);
 
 /* Usable bytes of the live block that starts at `offset`; 0 if none does. */
 size_t roami_alloc_bytes(struct roami_alloc *alloc, uint64_t offset);

@@ -313,6 +313,32 @@ bool roami_ranges_lend(struct roami_ranges *ranges, uint32_t first, uint32_t pag
 	return true;
 }
 
+/* As if the part was lent, and the pages with blocks were then taken, one by one. */
+bool roami_ranges_adopt(struct roami_ranges *ranges, uint32_t first, uint32_t pages,
+			const uint32_t *blocks, const bool *zero)
+{
+	uint32_t taken = 0, end;
+
+	assert(ranges->lent);
+	for (uint32_t i = 0; i < pages; i++)
+		taken += blocks[i] != 0;
+	if (!range_reserve(ranges, ranges->live + 1 + taken))
+		return false;
+	ranges->live += 1 + taken;
+	for (uint32_t i = 0; i < pages; i++)
+		if (!zero[i])
+			range_use(ranges, first + i, 1);
+	for (uint32_t i = 0; i < pages; i = end) {
+		for (end = i; end < pages && blocks[end] == 0;)
+			end++;
+		if (end > i)
+			range_add(ranges, first + i, end - i);
+		else
+			end++;
+	}
+	return true;
+}
+
 /* The range in which a free page lies; 0: the page is not free. */
 static uint32_t range_around(const struct roami_ranges *ranges, uint32_t page)
 {

@@ -57,6 +57,13 @@ bool roami_ranges_lend(struct roami_ranges *ranges, uint32_t first, uint32_t pag
 		       bool used);
 
 /*
+ * Pages of one part are lent, but for those that have `blocks`; all but the `zero` ones may have
+ * been stored to.  False: no private memory.
+ */
+bool roami_ranges_adopt(struct roami_ranges *ranges, uint32_t first, uint32_t pages,
+			const uint32_t *blocks, const bool *zero);
+
+/*
  * Finds free pages that are whole parts, part k being `part` pages from k * part - bias on, around
  * `page` or in a large free range, and gives them up, but for one that is kept.  False: none.
  */

@@ -3,6 +3,7 @@
 
 #include "base/region.h"
 #include "base/thread.h"
+#include "home/card.h"
 #include "home/home_state.h"
 #include "home/provisional.h"
 #include "home/reach.h"
@@ -263,17 +264,21 @@ bool roami_home_is_shared(struct roami_node *node, uint32_t page)
 		(ROAMI_SHARED | ROAMI_SHARED_LISTED)) != 0;
 }
 
-void roami_home_unshare(struct roami_node *node, uint32_t page)
+bool roami_home_unshare(struct roami_node *node, uint32_t page)
 {
 	_Atomic uint32_t *shared = &node->self->headers[page].shared;
 	uint32_t mark = atomic_load(shared);
 
 	roami_contract(page < node->layout.pages);
 	roami_step(node);
-	while (!atomic_compare_exchange_weak(
-		shared, &mark, ((mark >> ROAMI_SHARED_BITS) + 1) << ROAMI_SHARED_BITS))
-		;
+	do {
+		if ((mark & ROAMI_SHARED_ANNOUNCED) != 0 && !roami_card_revoked(node, page))
+			return false;
+		mark &= ~ROAMI_SHARED_ANNOUNCED;
+	} while (!atomic_compare_exchange_weak(
+		shared, &mark, ((mark >> ROAMI_SHARED_BITS) + 1) << ROAMI_SHARED_BITS));
 	roami_step(node);
+	return true;
 }
 
 bool roami_home_shared_any(struct roami_node *node)

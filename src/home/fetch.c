@@ -9,6 +9,21 @@
 #include "page/sharing.h"
 
 /*
+ * Notes that the page stands on the home's list, unless the home has forgotten its readers
+ * meanwhile: false.
+ */
+static bool share_listed(_Atomic uint32_t *shared, uint32_t mark)
+{
+	uint32_t found = mark;
+
+	while (found >> ROAMI_SHARED_BITS == mark >> ROAMI_SHARED_BITS)
+		if ((found & ROAMI_SHARED_LISTED) != 0 ||
+		    atomic_compare_exchange_weak(shared, &found, found | ROAMI_SHARED_LISTED))
+			return true;
+	return false;
+}
+
+/*
  * Tells `home` that a node may hold a copy; returns the mark's generation, which the home
  * increments when it forgets its readers.  No fetcher relies on a mark before it is listed: the
  * home could drain the list too early.  Every node has a list of its own there, also a home that
@@ -23,7 +38,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 
 	roami_contract(home < node->nodes);
 	for (;;) {
-		uint32_t mark = atomic_load(shared), found;
+		uint32_t mark = atomic_load(shared);
 		uint64_t at;
 
 		if (mark & ROAMI_SHARED_LISTED)
@@ -39,10 +54,7 @@ static uint32_t fetch_share(struct roami_node *node, unsigned home, uint32_t pag
 			roami_step(node);
 			atomic_store(&there->tails[node->me].tail, at + 1);
 			roami_step(node);
-			found = mark;
-			listed = atomic_compare_exchange_strong(shared, &found,
-								mark | ROAMI_SHARED_LISTED) ||
-				 found >> ROAMI_SHARED_BITS == mark >> ROAMI_SHARED_BITS;
+			listed = share_listed(shared, mark);
 		}
 		roami_spin_unlock(&home_of(node)->share_lock[home]);
 		if (listed)
@@ -151,9 +163,8 @@ static bool fetch_early(struct roami_node *node, const struct roam_request *requ
 	return early;
 }
 
-static void fetch_handle(struct roami_node *node, const struct roam_request *request)
+void roami_fetch_serve(struct roami_node *node, const struct roam_request *request, uint32_t page)
 {
-	uint32_t page = roami_memory_page(node, request, sizeof(page));
 	uint8_t bytes[ROAM_PAGE_SIZE];
 	struct roami_fetch_head head;
 	struct roam_part parts[2] = {{&head, sizeof(head)}, {bytes, sizeof(bytes)}};
@@ -167,6 +178,11 @@ static void fetch_handle(struct roami_node *node, const struct roam_request *req
 		roami_msg_reply_page(node, request, ROAMI_ANSWER_PAGE, parts, 2);
 	else
 		roami_reply(node, request, parts, 1);
+}
+
+static void fetch_handle(struct roami_node *node, const struct roam_request *request)
+{
+	roami_fetch_serve(node, request, roami_memory_page(node, request, sizeof(uint32_t)));
 }
 
 void roami_home_copy(struct roami_node *node, uint32_t page, uint8_t *bytes, uint64_t *version_p)
@@ -185,6 +201,8 @@ static void fetch_some(struct roami_node *node, struct roam_fetch_one *list, uns
 	fetches.list = list;
 	fetches.count = count;
 	fetches.aside = aside;
+	fetches.asked = fetches.answered = 0;
+	fetches.staging.count = 0;
 	for (unsigned i = 0; i < count; i++) {
 		roami_assert(list[i].home < node->nodes && list[i].home != node->me);
 		roami_contract_pending(node, list[i].page);

@@ -4,19 +4,19 @@
 
 #include "base/node.h"
 
-#define ROAMI_REACHES 2 /* kinds that a node has at most: see home/reach.h */
+#define ROAMI_REACHES 3 /* kinds that a node has at most: see home/reach.h */
 
 struct roami_home {
 	const struct roami_reach *reaches[ROAMI_REACHES + 1]; /* the kinds in use, then NULL */
-	bool records; /* locks and barriers may have records in shared memory */
+	bool near_all; /* every node of the job reaches every other by loads and stores */
 	/*
 	 * Where the versions and epochs of pages begin: 0, but tests begin just below their limits.
 	 */
 	uint64_t version_begin;
 	uint32_t epoch_begin;
 	_Atomic uint32_t shared_left; /* pages in the regions' lists of newly shared pages */
-	bool diff_log_on;             /* peers read this node's diff log of diffs */
-	uint64_t diff_log_head;       /* words left in the diff log */
+	bool posts_on;       /* peers read what this node leaves for them (posts.c) */
+	uint64_t posts_head; /* words left so */
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* held to append to peers' shared lists */
 	/* How many entries of each list of newly shared pages were taken. */
 	_Atomic uint64_t share_head[ROAMI_NODES_MAX];

@@ -132,6 +132,19 @@ bool roami_home_wanted(struct roami_node *node, uint32_t page)
 	return (atomic_load(&take_header(node, page)->where) & ROAMI_HEADER_WANTED) != 0;
 }
 
+void roami_home_say_read(struct roami_node *node, unsigned home, uint32_t page)
+{
+	struct roami_header *header = &node->segments[home].headers[page];
+	uint32_t where;
+	uint64_t version;
+
+	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN && home != node->me);
+	where = atomic_load_explicit(&header->where, memory_order_relaxed);
+	version = atomic_load_explicit(&header->version, memory_order_relaxed);
+	if ((where & ROAMI_HEADER_TWIN) != 0 && (version & ROAMI_VERSION_READ) == 0)
+		atomic_fetch_or(&header->version, ROAMI_VERSION_READ);
+}
+
 bool roami_home_read(struct roami_node *node, uint32_t page)
 {
 	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);

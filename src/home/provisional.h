@@ -22,7 +22,7 @@ struct roami_provisional {
 	_Atomic uint32_t claiming; /* pages taken from `list` are being claimed */
 	_Atomic uint64_t epoch;    /* counts acquires */
 	struct roami_vec list; /* uint32_t pages that are open as provisional pages, some stale */
-	struct roami_vec work; /* those of the roami_provisional_claim under way */
+	struct roami_vec work; /* pages that the roami_provisional_claim under way has taken */
 	struct roami_group *groups;
 };
 
@@ -32,8 +32,8 @@ static inline struct roami_provisional *provisional_of(const struct roami_node *
 }
 
 /*
- * The epoch of what is known of untouched pages, which holds until the next acquire; read before
- * the directory words are.
+ * What a node learns of untouched pages holds until its next acquire, which begins another epoch.
+ * The epoch is read before the directory words are.
  */
 static inline uint64_t roami_provisional_epoch(struct roami_node *node)
 {
@@ -57,7 +57,7 @@ static inline bool roami_provisional_any(struct roami_node *node)
  */
 void roami_provisional_claim(struct roami_node *node);
 
-/* After an acquire: what was known of untouched pages no longer holds. */
+/* After an acquire: begins another epoch. */
 void roami_provisional_forget(struct roami_node *node);
 
 /* In directory.c: the words of a group, asked for in `epoch`, have arrived. */

@@ -10,12 +10,13 @@
 
 struct roami_raw_head {
 	uint64_t page;
-	uint64_t spare; /* as long as a fetch's head: equal lengths leave in long runs */
+	uint64_t spare; /* a fetch's head is as long: messages of equal length leave together */
 };
 
 /*
- * Asks far nodes for the bytes of pages, whatever their headers say, and awaits one answer; `asks`
- * have `to`, `what`: the number, and `page`.  `heads` has as many entries.
+ * roami_raw_ask asks far nodes for the bytes of pages, whatever their headers say;
+ * roami_raw_answer awaits one answer.  The caller has set `to`, `what` (the page's number) and
+ * `page` of each of `asks`; `heads` has as many entries.
  */
 void roami_raw_ask(struct roami_node *node, struct roami_query *asks, struct roami_raw_head *heads,
 		   unsigned count);

@@ -1,8 +1,8 @@
 /*
  * How a node reaches a peer: one object per peer, chosen when the node opens (node->reach[peer]).
  * `near`: loads and stores in the peer's segment; `far`: messages, which the peer's handlers
- * answer.  No other code asks which of the two it is.  The objects are constants without state:
- * what an operation needs is its caller's.
+ * answer; `card`: messages, but a card reads its pages (reach_card.c).  No other code asks which it
+ * is.  The objects are constants without state: what an operation needs is its caller's.
  *
  * Operations on many pages take a batch of them, whatever their peers, and are called once for
  * each kind of reach that the node has; each does the items of its own peers.
@@ -17,7 +17,7 @@
 #define ROAMI_REACH_H
 
 #include "base/node.h"
-#include "home/far.h"
+#include "home/placement.h"
 #include "msg/msg.h"
 #include "page/staging.h"
 
@@ -58,6 +58,9 @@ struct roami_fetches {
 	struct roam_fetch_one *list;
 	unsigned count;
 	uint8_t *aside; /* where they go, in the list's order; NULL: into the pages */
+	uint64_t reads; /* bits: those that a card reads, and how that ended: */
+	uint32_t done[ROAMI_CALLS_AT_ONCE];
+	unsigned answered; /* of those that were asked for, how many were answered, in turn */
 	unsigned asked; /* the pages asked for by message, and their requests: */
 	struct roami_query asks[ROAMI_CALLS_AT_ONCE];
 	struct roami_fetch_head {
@@ -88,8 +91,9 @@ struct roami_reach {
 	/* Returns the word of a page; notes the home that it names, and what comes with it. */
 	uint64_t (*look)(struct roami_node *node, uint32_t page);
 	/*
-	 * As look, for a page whose home this node wants to be.  *claimed_p: it is, the word says
-	 * so and the creator's bytes are here.  `first`: the first time for this fault.
+	 * As look, for a page whose home this node wants to be.  *claimed_p: it is the home, its
+	 * word says so, and the creator's bytes are here.  `first`: the fault has not called this
+	 * before.
 	 */
 	uint64_t (*claim)(struct roami_node *node, uint32_t page, bool first, bool *claimed_p);
 	/*
@@ -100,7 +104,7 @@ struct roami_reach {
 			      uint32_t most);
 	/* Whether a block begins with the page, or this is not known. */
 	bool (*block_begins)(struct roami_node *node, unsigned manager, uint32_t page);
-	/* Pages that this node has claimed are ready: their words say so, from now on or soon. */
+	/* Pages that this node has claimed are ready: sets their words to READY, now or soon. */
 	void (*publish)(struct roami_node *node, unsigned manager,
 			const struct roami_publish *run);
 
@@ -112,7 +116,7 @@ struct roami_reach {
 	 */
 	void (*fetch_begin)(struct roami_node *node, const struct roami_reach *reach,
 			    struct roami_fetches *fetches);
-	/* Fetches these pages, or awaits them: rule 6.6, up to the copy. */
+	/* Fetches the pages, or awaits those of fetch_begin: rule 6.6, up to the copy. */
 	void (*fetch)(struct roami_node *node, const struct roami_reach *reach,
 		      struct roami_fetches *fetches);
 
@@ -132,11 +136,11 @@ struct roami_reach {
 	void (*adopt)(struct roami_node *node, unsigned home, uint32_t page, const uint8_t *bytes);
 	/* See roami_take_yield, of the page's header at `home`. */
 	uint32_t (*take)(struct roami_node *node, unsigned home, const struct roami_take *take);
-	/* `where` of a page's header at `home`, as far as can be told without asking; else 0. */
+	/* `where` of a page's header at `home`; 0: only a message could tell. */
 	uint32_t (*where)(const struct roami_node *node, unsigned home, uint32_t page);
-	/* See roami_diff_log_follow. */
-	bool (*diff_log_follow)(struct roami_node *node, unsigned writer, uint64_t place,
-				uint32_t page, uint8_t *diff, size_t *bytes_p);
+	/* See roami_post_read. */
+	bool (*post_read)(struct roami_node *node, unsigned writer, uint64_t place, uint32_t mark,
+			  void *data, size_t *bytes_p);
 	/*
 	 * Whether node 0 had bytes in a page at the seal.  `ask`: a message may be sent to find
 	 * out.
@@ -173,8 +177,8 @@ struct roami_reach {
 	/* ---- bits of objects in a page (sync/objects.c).  app, may block. */
 
 	/*
-	 * Sets them at a peer; `told`: it has been told of the page before, by a call of `type`
-	 * with the page's number.
+	 * Sets bits at a peer, or tells it the page's number by a call of `type`, unless it has
+	 * been `told` before.
 	 */
 	void (*objects_set)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
 			    bool told, unsigned type);
@@ -183,8 +187,8 @@ struct roami_reach {
 	/* ---- where blocks are (base/marks.h).  app, may block. */
 
 	/*
-	 * Takes a block's beginning at a peer away, or asks for that by a call of `type`; whether
-	 * there was one.
+	 * Takes the mark of a block's beginning at a peer away, or asks the peer to, by a call of
+	 * `type`.  Returns whether there was one.
 	 */
 	bool (*block_unmark)(struct roami_node *node, unsigned peer, uint64_t offset,
 			     unsigned type);
@@ -194,12 +198,27 @@ struct roami_reach {
 extern const struct roami_reach roami_reach_near;
 extern const struct roami_reach roami_reach_checked; /* near, but the homes take all diffs */
 extern const struct roami_reach roami_reach_far;
+extern const struct roami_reach roami_reach_card; /* far, but a card reads pages */
 
-/* A peer's own control page; NULL: it is out of reach, its segment's `ctl` is what it has told. */
-static inline struct roami_ctl *roami_reach_ctl(const struct roami_node *node, unsigned peer)
-{
-	return node->segments[peer].base != NULL ? node->segments[peer].ctl : NULL;
-}
+/*
+ * Of two ways to do a thing that all nodes of a job do alike: `records`, by loads and stores in
+ * each other's segments, if every node reaches every other so; else `messages`.
+ */
+const void *roami_reach_choose(const struct roami_node *node, const void *records,
+			       const void *messages);
+
+/*
+ * Of two ways to look at a peer's control page: `mapped`, in the peer's own page, also after its
+ * node has stopped answering; or `told`, in the copy here of what the peer has sent.
+ */
+const void *roami_reach_choose_ctl(const struct roami_node *node, unsigned peer,
+				   const void *mapped, const void *told);
+
+/*
+ * The copy here of the control page of a peer that has sent what is to go there.  Fails the node if
+ * it keeps no copy, because the peer's own page is mapped.
+ */
+struct roami_ctl *roami_reach_told(struct roami_node *node, unsigned peer);
 
 /*
  * Reads the words of pages when the job ends: nodes of this host no longer answer, so words in
@@ -254,9 +273,9 @@ void roami_adopt_header(struct roami_node *node, struct roami_header *header);
  */
 uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, uint64_t have);
 
-/* In diff_log.c: an operation of near. */
-bool roami_near_diff_log_follow(struct roami_node *node, unsigned writer, uint64_t place,
-				uint32_t page, uint8_t *diff, size_t *bytes_p);
+/* In posts.c: an operation of near. */
+bool roami_near_post_read(struct roami_node *node, unsigned writer, uint64_t place, uint32_t mark,
+			  void *data, size_t *bytes_p);
 
 /* In creator.c: operations of near and far. */
 enum roami_creator roami_near_creator_has(struct roami_node *node, uint32_t page, bool ask);
@@ -266,8 +285,19 @@ enum roami_creator roami_far_creator_has(struct roami_node *node, uint32_t page,
 enum roam_fetch roami_fetch_mapped(struct roami_node *node, unsigned home, uint32_t page,
 				   uint8_t *to, uint64_t *version_p);
 
+/* In fetch.c: answers a request for a page. */
+void roami_fetch_serve(struct roami_node *node, const struct roam_request *request, uint32_t page);
+
 /* In fetch.c: whether a page may be opened while it is filled. */
 bool roami_fetch_may_open(struct roami_node *node, uint32_t page);
+
+/*
+ * In reach_far.c: adds a request for page i of the batch to its requests, for roami_msg_ask; takes
+ * the answer to request `asked`, which is for page i.
+ */
+void roami_far_ask(struct roami_node *node, struct roami_fetches *fetches, unsigned i);
+void roami_far_answer(struct roami_node *node, struct roami_fetches *fetches, unsigned i,
+		      unsigned asked);
 
 /* In reach_far.c: diffs that go by message. */
 size_t roami_far_flush(struct roami_node *node, const struct roami_reach *reach,

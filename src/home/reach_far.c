@@ -1,9 +1,10 @@
 /* Peers reached by messages: see reach.h. */
+#include "home/card.h"
 #include "home/home_state.h"
 #include "home/raw.h"
 #include "home/reach.h"
 #include "home/remote.h"
-#include "msg/msg_state.h"
+#include "msg/msg.h"
 #include "page/page.h"
 #include "page/race.h"
 
@@ -12,9 +13,9 @@ static unsigned directory_type(const struct roami_node *node, unsigned message)
 	return roami_type(node, ROAMI_ROOM_DIRECTORY, message);
 }
 
-static unsigned pool_type(const struct roami_node *node, unsigned message)
+static unsigned parts_type(const struct roami_node *node, unsigned message)
 {
-	return roami_type(node, ROAMI_ROOM_POOL, message);
+	return roami_type(node, ROAMI_ROOM_PARTS, message);
 }
 
 /* ----------------------------------------------------------------------------- directory words */
@@ -52,50 +53,52 @@ static bool far_block_begins(struct roami_node *node, unsigned manager, uint32_t
 
 /* --------------------------------------------------------------------------------------- pages */
 
-/* Where page i of the batch goes, the slot-th that is asked for here. */
+/* Where page i of the batch goes. */
 static uint8_t *far_fetch_to(struct roami_node *node, const struct roami_fetches *fetches,
-			     unsigned i, unsigned slot)
+			     unsigned i)
 {
 	roami_contract(i < fetches->count);
 	return fetches->aside != NULL ? fetches->aside + i * ROAMI_PAGE
-				      : roami_staging_buffer(node, fetches->list[i].page, slot);
+				      : roami_staging_buffer(node, fetches->list[i].page, i);
+}
+
+void roami_far_ask(struct roami_node *node, struct roami_fetches *fetches, unsigned i)
+{
+	const struct roam_fetch_one *one = &fetches->list[i];
+	unsigned asked = fetches->asked++;
+
+	fetches->asks[asked] = (struct roami_query){one->home,
+						    one->page,
+						    &fetches->heads[asked],
+						    sizeof(fetches->heads[asked]),
+						    far_fetch_to(node, fetches, i),
+						    NULL};
 }
 
 static void far_fetch_begin(struct roami_node *node, const struct roami_reach *reach,
 			    struct roami_fetches *fetches)
 {
-	unsigned asked = 0;
+	unsigned first = fetches->asked;
 
 	roami_assert(fetches->count <= ROAMI_CALLS_AT_ONCE);
-	for (unsigned i = 0; i < fetches->count; i++) {
-		const struct roam_fetch_one *one = &fetches->list[i];
-
-		if (node->reach[one->home] != reach)
-			continue;
-		fetches->asks[asked] = (struct roami_query){one->home,
-							    one->page,
-							    &fetches->heads[asked],
-							    sizeof(fetches->heads[asked]),
-							    far_fetch_to(node, fetches, i, asked),
-							    NULL};
-		asked++;
-	}
-	fetches->asked = asked;
-	fetches->staging.count = 0;
+	for (unsigned i = 0; i < fetches->count; i++)
+		if (node->reach[fetches->list[i].home] == reach)
+			roami_far_ask(node, fetches, i);
 	roami_step(node);
-	roami_msg_ask(node, roami_type(node, ROAMI_ROOM_FETCH, ROAMI_FETCH_PAGE), fetches->asks,
-		      asked);
+	roami_msg_ask(node, roami_type(node, ROAMI_ROOM_FETCH, ROAMI_FETCH_PAGE),
+		      fetches->asks + first, fetches->asked - first);
 }
 
-static void far_fetch_one(struct roami_node *node, struct roami_fetches *fetches,
-			  struct roam_fetch_one *one, unsigned slot)
+void roami_far_answer(struct roami_node *node, struct roami_fetches *fetches, unsigned i,
+		      unsigned asked)
 {
-	struct roami_query *ask = &fetches->asks[slot];
+	struct roam_fetch_one *one = &fetches->list[i];
+	struct roami_query *ask = &fetches->asks[asked];
 	const struct roami_fetch_head *head = ask->reply;
 	bool came;
 
 	roami_contract_pending(node, one->page);
-	roami_contract(slot < fetches->asked);
+	roami_contract(asked < fetches->asked && ask->what == one->page);
 	if (roami_msg_answer(node, ask, &came) != sizeof(*head) ||
 	    came != (head->result <= ROAM_FETCH_OPEN))
 		roami_node_fail(node, "node %u: malformed reply to a fetch", one->home);
@@ -104,7 +107,7 @@ static void far_fetch_one(struct roami_node *node, struct roami_fetches *fetches
 	if (fetches->aside != NULL)
 		return;
 	if (came)
-		roami_staging_add(node, &fetches->staging, one->page, slot, ask->page,
+		roami_staging_add(node, &fetches->staging, one->page, i, ask->page,
 				  roami_fetch_may_open(node, one->page));
 	else
 		roami_page_unmap(node, one->page);
@@ -113,11 +116,9 @@ static void far_fetch_one(struct roami_node *node, struct roami_fetches *fetches
 static void far_fetch(struct roami_node *node, const struct roami_reach *reach,
 		      struct roami_fetches *fetches)
 {
-	unsigned slot = 0;
-
-	for (unsigned i = 0; slot < fetches->asked; i++)
+	for (unsigned i = 0; i < fetches->count; i++)
 		if (node->reach[fetches->list[i].home] == reach)
-			far_fetch_one(node, fetches, &fetches->list[i], slot++);
+			roami_far_answer(node, fetches, i, fetches->answered++);
 	roami_staging_end(node, &fetches->staging);
 }
 
@@ -171,11 +172,11 @@ static uint32_t far_where(const struct roami_node *node, unsigned home, uint32_t
 	return 0;
 }
 
-/* The diff is out of reach: the caller fetches the page instead. */
-static bool far_diff_log_follow(struct roami_node *node, unsigned writer, uint64_t place,
-				uint32_t page, uint8_t *diff, size_t *bytes_p)
+/* Out of reach: the caller fetches the page instead. */
+static bool far_post_read(struct roami_node *node, unsigned writer, uint64_t place, uint32_t mark,
+			  void *data, size_t *bytes_p)
 {
-	(void)node, (void)writer, (void)place, (void)page, (void)diff, (void)bytes_p;
+	(void)node, (void)writer, (void)place, (void)mark, (void)data, (void)bytes_p;
 	return false;
 }
 
@@ -198,28 +199,40 @@ static void far_parts(struct roami_node *node, const struct roami_parts_ask *ask
 	roami_assert(node->me != 0);
 	if (clock != NULL)
 		parts[1].bytes = roami_vclock_encode(clock, NULL, node->nodes, &wire);
-	if (roami_msg_call(node, 0, pool_type(node, ROAMI_HEAP_PARTS_ASK), parts, 2, answer,
+	if (roami_msg_call(node, 0, parts_type(node, ROAMI_HEAP_PARTS_ASK), parts, 2, answer,
 			   sizeof(*answer)) != sizeof(*answer))
 		roami_node_fail(node, "node 0: malformed reply from the heap pool");
 }
 
-/* The beginning of a block is not sent. */
+/*
+ * No node waits for where a block begins: what this node claims or places comes to the manager
+ * later.
+ */
 static void far_place(struct roami_node *node, unsigned manager,
 		      const struct roami_placement *place)
 {
 	struct roam_part part = {place, sizeof(*place)};
 
 	roami_assert(manager != node->me);
-	if (place->place != ROAM_PLACE_FIRST_TOUCH || place->option != 0)
-		roami_msg_call(node, manager, pool_type(node, ROAMI_HEAP_PARTS_PLACE), &part, 1,
+	if (place->policy != ROAM_PLACE_FIRST_TOUCH || place->option != 0)
+		roami_msg_call(node, manager, parts_type(node, ROAMI_HEAP_PARTS_PLACE), &part, 1,
 			       NULL, 0);
+	else if (roami_placement_untold(node, manager, place))
+		roami_msg_send(node, manager, parts_type(node, ROAMI_HEAP_PARTS_BEGIN), &part, 1);
+}
+
+/* The peer's own control page is mapped here. */
+static bool ctl_mapped(const struct roami_node *node, unsigned peer)
+{
+	roami_assert(peer < node->nodes);
+	return node->segments[peer].base != NULL;
 }
 
 static struct roami_call *far_tell(struct roami_node *node, unsigned peer, unsigned type,
 				   const struct roam_part *part, bool at_once)
 {
 	roami_assert(peer != node->me && peer < node->nodes);
-	if (roami_reach_ctl(node, peer) != NULL)
+	if (ctl_mapped(node, peer))
 		return NULL;
 	if (at_once)
 		return roami_msg_call_start(node, peer, type, part, 1, NULL, 0);
@@ -263,33 +276,30 @@ static bool far_block_unmark(struct roami_node *node, unsigned peer, uint64_t of
 	return was != 0;
 }
 
+#define FAR                                                                                  \
+	.travels = true, .word = far_word, .words = far_words, .look = roami_far_look,       \
+	.claim = roami_far_claim, .claim_run = roami_far_claim_run,                          \
+	.block_begins = far_block_begins, .publish = roami_far_publish,                      \
+	.flush = roami_far_flush, .flush_pinned = roami_far_flush_pinned, .adopt = far_adopt, \
+	.take = far_take, .where = far_where, .post_read = far_post_read,                    \
+	.creator_has = roami_far_creator_has, .creator_copy = far_creator_copy,              \
+	.parts = far_parts, .place = far_place, .tell = far_tell,                            \
+	.answers = {ROAMI_ANSWER_PAGE, ROAMI_ANSWER_PAGE, far_answer_buffer},                \
+	.objects_set = far_objects_set, .objects_clear = far_objects_clear,                  \
+	.block_unmark = far_block_unmark
+
 const struct roami_reach roami_reach_far = {
 	.name = "far",
-	.travels = true,
-	.word = far_word,
-	.words = far_words,
-	.look = roami_far_look,
-	.claim = roami_far_claim,
-	.claim_run = roami_far_claim_run,
-	.block_begins = far_block_begins,
-	.publish = roami_far_publish,
+	FAR,
 	.fetch_begin = far_fetch_begin,
 	.fetch = far_fetch,
-	.flush = roami_far_flush,
-	.flush_pinned = roami_far_flush_pinned,
-	.adopt = far_adopt,
-	.take = far_take,
-	.where = far_where,
-	.diff_log_follow = far_diff_log_follow,
-	.creator_has = roami_far_creator_has,
-	.creator_copy = far_creator_copy,
-	.parts = far_parts,
-	.place = far_place,
-	.tell = far_tell,
-	.answers = {ROAMI_ANSWER_PAGE, ROAMI_ANSWER_PAGE, far_answer_buffer},
-	.objects_set = far_objects_set,
-	.objects_clear = far_objects_clear,
-	.block_unmark = far_block_unmark,
+};
+
+const struct roami_reach roami_reach_card = {
+	.name = "card",
+	FAR,
+	.fetch_begin = roami_card_fetch_begin,
+	.fetch = roami_card_fetch,
 };
 
 /* ------------------------------------------------------------------------------------ choosing */
@@ -305,6 +315,14 @@ static void reach_list(struct roami_node *node, const struct roami_reach *reach)
 	home_of(node)->reaches[i] = reach;
 }
 
+/* How a peer is reached whose segment is not mapped.  A home that checks races is told of all. */
+static const struct roami_reach *reach_away(const struct roami_node *node,
+					    const struct roami_node_params *params, unsigned peer)
+{
+	return (params->read >> peer & 1) != 0 && !roami_race_checked(node) ? &roami_reach_card
+									    : &roami_reach_far;
+}
+
 static enum roam_err reach_init(struct roami_node *node, const struct roami_node_params *params)
 {
 	const struct roami_reach *loads =
@@ -312,18 +330,41 @@ static enum roam_err reach_init(struct roami_node *node, const struct roami_node
 
 	roami_assert(node->nodes > 0 && node->nodes <= ROAMI_NODES_MAX);
 	reach_list(node, loads);
-	home_of(node)->records = node->nodes > 1;
+	home_of(node)->near_all = true;
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		bool mapped = peer == node->me || (params->near >> peer & 1) != 0;
 
-		node->reach[peer] = mapped ? loads : &roami_reach_far;
-		msg_of(node)->answers[peer] = &node->reach[peer]->answers;
+		node->reach[peer] = mapped ? loads : reach_away(node, params, peer);
+		roami_msg_answers_set(node, peer, &node->reach[peer]->answers);
 		reach_list(node, node->reach[peer]);
-		home_of(node)->records &= mapped;
-		home_of(node)->diff_log_on |= peer != node->me &&
-					      node->reach[peer] == &roami_reach_near;
+		home_of(node)->near_all &= mapped;
+		home_of(node)->posts_on |= peer != node->me &&
+					   node->reach[peer] == &roami_reach_near;
 	}
 	return ROAM_OK;
+}
+
+const void *roami_reach_choose(const struct roami_node *node, const void *records,
+			       const void *messages)
+{
+	roami_assert(records != NULL && messages != NULL);
+	return home_of(node)->near_all ? records : messages;
+}
+
+const void *roami_reach_choose_ctl(const struct roami_node *node, unsigned peer,
+				   const void *mapped, const void *told)
+{
+	roami_assert(mapped != NULL && told != NULL);
+	return ctl_mapped(node, peer) ? mapped : told;
+}
+
+struct roami_ctl *roami_reach_told(struct roami_node *node, unsigned peer)
+{
+	roami_contract(roami_msg_polling(node));
+	if (ctl_mapped(node, peer))
+		roami_node_fail(node, "node %u, whose control page is mapped, sent its state",
+				peer);
+	return node->segments[peer].ctl;
 }
 
 const struct roami_room roami_room_reach = {

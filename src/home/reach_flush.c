@@ -128,10 +128,7 @@ static bool flush_holds(struct roami_node *node, unsigned home)
 	return node->reach[home]->flush_holds && roami_homes_here(node) == ROAM_HOMES_TAKEN;
 }
 
-/*
- * Adds a page's diff to a batch and returns the bytes used; bytes used.  *count: pages that have
- * changed.
- */
+/* Adds a page's diff to a batch; returns the bytes used.  *count: the pages that have changed. */
 static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool stays,
 			 uint8_t *batch, size_t *count)
 {

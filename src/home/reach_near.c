@@ -331,7 +331,8 @@ static void near_place(struct roami_node *node, unsigned manager,
 		       const struct roami_placement *place)
 {
 	roami_contract(node->segments[manager].base != NULL);
-	roami_placement_words(&node->segments[manager], manager, node->nodes, place);
+	roami_placement_words(&node->segments[manager], node->layout.pages, manager, node->nodes,
+			      place);
 }
 
 static struct roami_call *near_tell(struct roami_node *node, unsigned peer, unsigned type,
@@ -387,7 +388,7 @@ static bool near_block_unmark(struct roami_node *node, unsigned peer, uint64_t o
 	.word = roami_word_apply, .words = near_words, .look = near_look, .claim = near_claim,   \
 	.claim_run = near_claim_run, .block_begins = near_block_begins, .publish = near_publish, \
 	.fetch = near_fetch, .adopt = near_adopt, .take = near_take, .where = near_where,        \
-	.diff_log_follow = roami_near_diff_log_follow, .creator_has = roami_near_creator_has,    \
+	.post_read = roami_near_post_read, .creator_has = roami_near_creator_has,                \
 	.creator_copy = near_creator_copy, .parts = near_parts, .place = near_place,             \
 	.tell = near_tell, .answers = {ROAMI_ANSWER_LEFT, ROAMI_ANSWER_PUT, near_answer_buffer}, \
 	.objects_set = near_objects_set, .objects_clear = near_objects_clear,                    \

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/region.h"
-#include "home/far.h"
+#include "home/placement.h"
 #include "home/home_state.h"
 #include "home/reach.h"
 #include "msg/msg.h"
@@ -67,6 +67,14 @@ void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, u
 
 	roami_assert(count <= ROAMI_WORDS_MAX && roami_manager(node, first + count - 1) == manager);
 	node->reach[manager]->words(node, manager, first, count, words);
+}
+
+bool roami_words_final(const uint64_t *words, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if ((words[i] & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED)
+			return false;
+	return true;
 }
 
 static void words_handle(struct roami_node *node, const struct roam_request *request)

@@ -7,7 +7,10 @@
 
 #include "base/node.h"
 
-/* The page number that a message of the room begins with, checked; it has `bytes` at least. */
+/*
+ * The page number with which a message begins.  Fails the node if it is wrong, or if the message is
+ * shorter than `bytes`.
+ */
 uint32_t roami_memory_page(struct roami_node *node, const struct roam_request *request,
 			   size_t bytes);
 
@@ -34,6 +37,9 @@ struct roami_words_ask {
 
 /* The directory words of `count` pages, which have one manager. */
 void roami_words_read(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words);
+
+/* Whether words are final: those of pages that were just claimed may not be marked ready yet. */
+bool roami_words_final(const uint64_t *words, uint32_t count);
 
 /*
  * Copies the bytes that node 0 had at the seal into the runtime view, for `count` pages that this

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/marks.h"
 #include "home/remote.h"
@@ -38,9 +37,9 @@ static unsigned job_region(const struct roami_job *job, uint64_t offset)
 }
 
 /* The interval that a node must have acquired before it reuses a block freed now; alone: 0. */
-static uint64_t job_free_interval(struct roami_job *job)
+static uint64_t job_free_interval(struct roami_job *job, uint64_t offset)
 {
-	return job->life == ROAMI_JOB_TOGETHER ? roami_free_interval(job->node) : 0;
+	return job->life == ROAMI_JOB_TOGETHER ? roami_free_interval(job->node, offset) : 0;
 }
 
 static bool pool_take(struct roami_job *job, unsigned number, uint32_t parts, bool block,
@@ -65,7 +64,7 @@ static void pool_return(struct roami_job *job, unsigned number, uint64_t freed)
 
 	while (job->leases && roami_alloc_reclaim(job->allocs[number], freed, pool->part, &offset,
 						  &bytes, &used)) {
-		uint64_t interval = job_free_interval(job);
+		uint64_t interval = job_free_interval(job, offset);
 
 		roami_parts_put(job->node, number, pool_index(job, number, offset),
 				(uint32_t)(bytes / pool->part), used, interval);
@@ -190,7 +189,7 @@ static enum roam_err job_take(struct roami_job *job, unsigned number, size_t byt
 	struct roami_alloc *alloc = job->allocs[number];
 	uint64_t parts = bytes / pool->part + (bytes % pool->part != 0), offset;
 	enum roam_err err = ROAM_ENOMEM;
-	bool used;
+	bool used, adopts = parts == 1; /* one part: a block of pages may fit into none of them */
 
 	if (job->leases && parts > pool->count)
 		return ROAM_ENOMEM;
@@ -204,6 +203,11 @@ static enum roam_err job_take(struct roami_job *job, unsigned number, size_t byt
 		err = roami_alloc_take(alloc, bytes, offset_p, fresh_p);
 		if (err == ROAM_OK)
 			roami_marks_set(job->node->self, *offset_p, bytes, *fresh_p);
+		if (err == ROAM_ENOMEM && job->leases && adopts) {
+			adopts = false;
+			if (roami_left_adopt(job, alloc, pool, pool_offset(job, number, 0)))
+				continue;
+		}
 		if (err != ROAM_ENOMEM || !job->leases ||
 		    !pool_take(job, number, (uint32_t)parts, false, &offset, &used))
 			return err;
@@ -267,6 +271,9 @@ static enum roam_err job_give(struct roami_job *job, unsigned number, uint64_t o
 
 	if (job->allocs[number] != NULL)
 		err = roami_alloc_give(job->allocs[number], offset);
+	if (err == ROAM_ENOTOURS && job->allocs[number] != NULL && job->rounds > 0)
+		err = roami_alloc_give_left(job->allocs[number], offset,
+					    roami_left_end(job, offset));
 	if (err == ROAM_OK)
 		pool_return(job, number, offset);
 	return err;
@@ -309,13 +316,16 @@ static void job_raise(struct roami_job *job, uint64_t end)
 		;
 }
 
+static enum roam_err job_place(struct roami_job *job, const struct roami_placement *place,
+			       bool block);
+
 /* Places a new block, and clears the option that a freed block may have left there. */
 static enum roam_err job_place_block(struct roami_job *job, unsigned number, uint64_t offset,
 				     size_t bytes, const struct roam_region *region,
 				     uint64_t option)
 {
 	struct roami_placement place = {.page = (uint32_t)(offset / ROAMI_PAGE),
-					.place = (uint32_t)region->place,
+					.policy = (uint32_t)region->place,
 					.home = region->node,
 					.option = option};
 
@@ -326,8 +336,8 @@ static enum roam_err job_place_block(struct roami_job *job, unsigned number, uin
 	if (bytes < ROAMI_PAGE && place.option == 0)
 		return ROAM_OK;
 	if (bytes < ROAMI_PAGE)
-		place.place = ROAM_PLACE_FIRST_TOUCH;
-	return roami_job_place(job, &place);
+		place.policy = ROAM_PLACE_FIRST_TOUCH;
+	return job_place(job, &place, true);
 }
 
 static enum roam_err job_free(struct roami_job *job, void *block);
@@ -406,13 +416,14 @@ static enum roam_err free_left(struct roami_job *job, unsigned number, uint64_t 
 	uint64_t end;
 
 	if (!roami_block_take(job->node, 0, offset))
-		return job->blind && offset % 64 == 0 ? ROAM_OK : ROAM_ENOTOURS;
+		return ROAM_ENOTOURS;
 	if (job->nodes > 1)
 		return ROAM_OK;
 	end = roami_marks_end(self, &job->layout, offset);
 	for (uint32_t i = pool_index(job, number, offset); pool_offset(job, number, i) < end; i++)
 		if (!part_lives(job, number, i, self))
-			roami_parts_put(job->node, number, i, 1, true, job_free_interval(job));
+			roami_left_put(job, job_pool(job, number), i,
+				       job_free_interval(job, offset));
 	return ROAM_OK;
 }
 
@@ -424,26 +435,46 @@ struct collecting {
 /*
  * Whether a part leased by `node`, or by nobody, has blocks; an ended node's marks become node 0's.
  */
-static bool collect_part(void *arg, uint32_t part, unsigned node)
+static enum roami_heap_parts_lives collect_part(void *arg, uint32_t part, unsigned node)
 {
 	const struct collecting *it = arg;
 	struct roami_job *job = it->job;
 	struct roami_segment there;
-	uint64_t first;
+	uint64_t first = pool_offset(job, it->number, part);
+	uint64_t bytes = job_pool(job, it->number)->part;
 
-	if (node == ROAMI_HEAP_PARTS_NOBODY)
-		return job->blind || part_lives(job, it->number, part, job->node->self);
-	if (node >= job->nodes || job->bases[node] == NULL) {
-		job->blind = true;
-		return true;
+	/* Node 0 has the marks of far nodes already. */
+	if (node < job->nodes && job->bases[node] != NULL) {
+		roami_segment_point(&there, &job->layout, job->bases[node]);
+		roami_marks_copy(job->node->self, &there, &job->layout, first, first + bytes);
 	}
-	roami_segment_point(&there, &job->layout, job->bases[node]);
-	if (!part_lives(job, it->number, part, &there))
-		return false;
-	first = pool_offset(job, it->number, part);
-	roami_marks_copy(job->node->self, &there, &job->layout, first,
-			 first + job_pool(job, it->number)->part);
-	return true;
+	if (!part_lives(job, it->number, part, job->node->self))
+		return ROAMI_HEAP_PARTS_EMPTY;
+	return roami_left_spare(job, first, bytes) ? ROAMI_HEAP_PARTS_SPARE
+						   : ROAMI_HEAP_PARTS_FULL;
+}
+
+/* Node 0 takes over the marks of a region's parts that nodes of other hosts have leased. */
+static void fetch_marks(struct roami_job *job, unsigned number)
+{
+	const struct roami_heap_parts *pool = job_pool(job, number);
+
+	for (uint32_t i = 0; atomic_load(&pool->used) != 0 && i < pool->count; i++) {
+		struct roami_heap_part part = roami_heap_parts_look(pool, i);
+
+		if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node < job->nodes &&
+		    job->bases[part.node] == NULL)
+			roami_marks_fetch(
+				job->node, part.node,
+				(uint32_t)(pool_offset(job, number, i) / ROAMI_PAGE),
+				(uint32_t)(pool_offset(job, number, i + 1) / ROAMI_PAGE));
+	}
+}
+
+void roami_job_fetch_marks(struct roami_job *job)
+{
+	for (unsigned i = 0; i < job->node->region_count; i++)
+		fetch_marks(job, i);
 }
 
 void roami_job_collect_parts(struct roami_job *job)
@@ -455,13 +486,24 @@ void roami_job_collect_parts(struct roami_job *job)
 	}
 }
 
+/* Takes the mark of a block that lay in a part when the node leased it. */
+static bool left_take(struct roami_job *job, unsigned owner, uint64_t offset)
+{
+	return job->rounds > 0 && owner != 0 && roami_block_take(job->node, 0, offset);
+}
+
 /* Frees a block in a lease of this node, of another one, or of a node of an ended round. */
 static enum roam_err free_leased(struct roami_job *job, unsigned number, unsigned owner,
 				 uint64_t offset)
 {
-	if (owner == ROAMI_HEAP_PARTS_NOBODY)
+	uint32_t part = pool_index(job, number, offset);
+
+	if (owner == ROAMI_HEAP_PARTS_NOBODY &&
+	    roami_left_disturb(job, job_pool(job, number), part))
 		return free_left(job, number, offset);
-	if (!roami_block_take(job->node, owner, offset))
+	if (owner == ROAMI_HEAP_PARTS_NOBODY)
+		owner = roami_parts_look(job->node, number, part).node;
+	if (!roami_block_take(job->node, owner, offset) && !left_take(job, owner, offset))
 		return ROAM_ENOTOURS;
 	if (owner == job->me)
 		return job_give(job, number, offset);
@@ -472,7 +514,7 @@ static enum roam_err free_leased(struct roami_job *job, unsigned number, unsigne
 static enum roam_err free_large(struct roami_job *job, unsigned number, uint64_t offset)
 {
 	uint32_t part = pool_index(job, number, offset);
-	uint64_t interval = job_free_interval(job);
+	uint64_t interval = job_free_interval(job, offset);
 
 	if (offset != pool_offset(job, number, part) ||
 	    !roami_parts_free(job->node, number, part, interval))
@@ -521,38 +563,25 @@ enum roam_err roami_job_free(struct roami_job *job, void *block)
 
 /* -------------------------------------------------------------------------------------- blocks */
 
-static enum roam_err job_note(struct roami_job *job, const struct roami_placement *place)
-{
-	struct roami_placement *block;
-
-	pthread_mutex_lock(&job->opening);
-	block = roami_os_vec_grow(&job->blocks, sizeof(*block), 1);
-	if (block != NULL) {
-		*block = *place;
-		job->blocks.count++;
-	}
-	pthread_mutex_unlock(&job->opening);
-	return block != NULL ? ROAM_OK : ROAM_ENOMEM;
-}
-
 /* A placement with nodes as homes; noted placements name processes. */
 static struct roami_placement placement_of(const struct roami_job *job,
 					   const struct roami_placement *noted)
 {
 	struct roami_placement place = *noted;
 
-	if (place.place == ROAM_PLACE_NODE)
+	if (place.policy == ROAM_PLACE_NODE)
 		place.home = roami_team_node(job, place.home);
 	return place;
 }
 
-enum roam_err roami_job_place(struct roami_job *job, const struct roami_placement *place)
+static enum roam_err job_place(struct roami_job *job, const struct roami_placement *place,
+			       bool block)
 {
 	struct roami_placement there = placement_of(job, place);
 	bool alone = job->life == ROAMI_JOB_ALONE && job->nodes == 1;
 	enum roam_err err = ROAM_OK;
 
-	if (place->place == ROAM_PLACE_NODE && !place_node_known(job, place->home))
+	if (place->policy == ROAM_PLACE_NODE && !place_node_known(job, place->home))
 		return ROAM_EINVAL;
 	if (roami_one_heap(job->node)) /* such pages have no homes, and no options */
 		return ROAM_OK;
@@ -560,7 +589,7 @@ enum roam_err roami_job_place(struct roami_job *job, const struct roami_placemen
 	 * Homes apply to the present nodes only; an option also applies to those of later rounds.
 	 */
 	if (alone || (job->me == 0 && place->option != 0))
-		err = job_note(job, place);
+		err = roami_notes_add(job, place, block);
 	if (err == ROAM_OK && alone)
 		roami_placement_option(job->node->self, &there);
 	else if (err == ROAM_OK)
@@ -568,19 +597,24 @@ enum roam_err roami_job_place(struct roami_job *job, const struct roami_placemen
 	return err;
 }
 
+enum roam_err roami_job_place(struct roami_job *job, const struct roami_placement *place)
+{
+	return job_place(job, place, false);
+}
+
 void roami_job_collect_blocks(struct roami_job *job)
 {
-	struct roami_placement *places = (void *)job->blocks.items;
+	const struct roami_note *notes = (const void *)job->notes.items;
 	struct roami_segment there;
 
 	for (unsigned node = 0; node < job->nodes; node++) {
 		if (job->bases[node] == NULL)
 			continue;
 		roami_segment_point(&there, &job->layout, job->bases[node]);
-		for (size_t i = 0; i < job->blocks.count; i++) {
-			struct roami_placement place = placement_of(job, &places[i]);
+		for (size_t i = 0; i < job->notes.count; i++) {
+			struct roami_placement place = placement_of(job, &notes[i].place);
 
-			roami_placement_words(&there, node, job->nodes, &place);
+			roami_placement_words(&there, job->layout.pages, node, job->nodes, &place);
 		}
 	}
 }
@@ -588,21 +622,13 @@ void roami_job_collect_blocks(struct roami_job *job)
 void roami_job_mark_bytes(struct roami_job *job)
 {
 	struct roami_segment self;
-	off_t heap = (off_t)job->layout.heap, end = heap + (off_t)job->layout.heap_bytes, at = heap;
+	uint64_t heap = job->layout.heap, at = heap, data;
 
 	if (roami_one_heap(job->node)) /* nobody copies them */
 		return;
 	roami_segment_point(&self, &job->layout, job->bases[0]);
-	while (at < end) {
-		off_t data = lseek(job->fds[0], at, SEEK_DATA);
-
-		if (data < 0 || data >= end)
-			return;
-		at = lseek(job->fds[0], data, SEEK_HOLE);
-		if (at < 0)
-			at = end;
-		for (off_t page = (data - heap) / (off_t)ROAMI_PAGE;
-		     page * (off_t)ROAMI_PAGE < at - heap; page++)
+	while (roami_os_data(job->fds[0], &at, heap + job->layout.heap_bytes, &data))
+		for (uint64_t page = (data - heap) / ROAMI_PAGE; page * ROAMI_PAGE < at - heap;
+		     page++)
 			atomic_fetch_or(&self.headers[page].where, ROAMI_HEADER_BYTES);
-	}
 }

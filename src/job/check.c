@@ -107,7 +107,8 @@ static enum roam_err check_engine(const struct roami_options *options,
 /* Refuses checks that look at diffs if the protocol does not show its diffs. */
 static enum roam_err check_diffs(const struct roami_options *options)
 {
-	static const char *const names[] = {"race", "statics", "sharing", "pointers"};
+	static const char *const names[] = {"race", "statics", "sharing", "pointers",
+					    "heap", "scope"};
 	const char *name = NULL;
 
 	if (roami_protocol_find(options->protocol)->checks_races)
@@ -124,20 +125,61 @@ static enum roam_err check_diffs(const struct roami_options *options)
 	return ROAM_EUNSUPPORTED;
 }
 
+/* ------------------------------------------------------- checks that some protocols cannot have */
+
+/*
+ * A protocol with nothing to do at an acquire takes copies away, or brings them up to date,
+ * when the writer released: it is not known what has shown a node the write that it reads.
+ */
+static bool protocol_acquires(const struct roam_protocol *protocol)
+{
+	return protocol->acquire != NULL;
+}
+
 /*
  * Under ScC a lock may tell a node of a block, but not of the bytes around it, which were not
  * written in a section of that lock.
  */
-static enum roam_err check_heap(const struct roami_options *options)
+static bool protocol_tells_all(const struct roam_protocol *protocol)
 {
-	if ((options->check & ROAMI_CHECK_HEAP) == 0 ||
-	    roami_protocol_find(options->protocol)->model != ROAM_MODEL_SCC)
-		return ROAM_OK;
-	fprintf(stderr,
-		"roam: ROAM_CHECK=heap: under ROAM_PROTOCOL=%s a node may not see what lies "
-		"around a block; take ROAM_PROTOCOL=hlrc\n",
-		options->protocol);
-	return ROAM_EUNSUPPORTED;
+	return protocol->model != ROAM_MODEL_SCC;
+}
+
+/* Only transactions conflict. */
+static bool protocol_transacts(const struct roam_protocol *protocol)
+{
+	return protocol->transactions != NULL;
+}
+
+struct check_need {
+	unsigned check;
+	const char *name;
+	bool (*met)(const struct roam_protocol *protocol);
+	const char *before, *why; /* around the protocol's name */
+};
+
+static const struct check_need check_needs[] = {
+	{ROAMI_CHECK_SCOPE, "scope", protocol_acquires, "under ",
+	 "writes are seen without a lock's notices; take ROAM_PROTOCOL=hlrc"},
+	{ROAMI_CHECK_HEAP, "heap", protocol_tells_all, "under ",
+	 "a node may not see what lies around a block; take ROAM_PROTOCOL=hlrc"},
+	{ROAMI_CHECK_CONFLICTS, "conflicts", protocol_transacts, "", "has no transactions"},
+};
+
+static enum roam_err check_checks(const struct roami_options *options)
+{
+	const struct roam_protocol *protocol = roami_protocol_find(options->protocol);
+
+	for (size_t i = 0; i < sizeof(check_needs) / sizeof(check_needs[0]); i++) {
+		const struct check_need *need = &check_needs[i];
+
+		if ((options->check & need->check) == 0 || need->met(protocol))
+			continue;
+		fprintf(stderr, "roam: ROAM_CHECK=%s: %sROAM_PROTOCOL=%s %s\n", need->name,
+			need->before, options->protocol, need->why);
+		return ROAM_EUNSUPPORTED;
+	}
+	return ROAM_OK;
 }
 
 enum roam_err roami_boot_check(const struct roami_options *options,
@@ -148,7 +190,7 @@ enum roam_err roami_boot_check(const struct roami_options *options,
 	if (err == ROAM_OK)
 		err = check_diffs(options);
 	if (err == ROAM_OK)
-		err = check_heap(options);
+		err = check_checks(options);
 	return err == ROAM_OK ? check_engine(options, engine_p) : err;
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/parts.h"
 #include "base/region.h"
-#include "home/far.h"
+#include "home/placement.h"
 #include "home/raw.h"
 #include "home/reach.h"
 #include "home/remote.h"
@@ -132,21 +132,12 @@ static void collect_by_directory(struct roami_job *job, collect_fn *each)
 			collect_each(job, i, each);
 }
 
-/* Whether all words are final: a page claimed just before the end may not be marked ready yet. */
-static bool collect_ready(const uint64_t *words, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		if ((words[i] & ROAMI_WORD_STATE) == ROAMI_WORD_CLAIMED)
-			return false;
-	return true;
-}
-
 static void collect_words(struct roami_node *node, uint32_t first, uint32_t count, uint64_t *words)
 {
 	do {
 		roami_words_ended(node, first, count, words);
 		roami_msg_poll(node);
-	} while (!collect_ready(words, count));
+	} while (!roami_words_final(words, count));
 }
 
 /* Calls `each` with the runs of one owner's pages in [first, end). */

@@ -7,13 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "job/job.h"
 #include "msg/msg.h"
 #include "os/inside.h"
 #include "os/os.h"
+
+#define LOOK_NS UINT64_C(100000000) /* how often a forked process looks whether its parent lives */
 
 /* The creator waits for this mark, not for the kernel to take the process's memory back. */
 static void fork_left(struct roami_job *job)
@@ -40,33 +42,73 @@ __attribute__((noreturn)) static void fork_child_end(struct roami_job *job)
 	_exit(0);
 }
 
+#define STATUS_US 8000u /* time until it is known how a process has ended */
+
+/* Whether the parent, which has ended, was killed; once it was waited for, newer kernels tell. */
+static bool fork_killed(pid_t parent, int pidfd, int *status_p)
+{
+	for (unsigned us = 500; us <= STATUS_US; us *= 2) {
+		if (roami_os_zombie_status(parent, status_p) ||
+		    roami_os_pidfd_status(pidfd, status_p))
+			return WIFSIGNALED(*status_p);
+		usleep(us);
+	}
+	return false;
+}
+
+/*
+ * Ends a process whose parent has ended before anything watched it.  A parent that has exited has
+ * said why.
+ */
+__attribute__((noreturn)) static void fork_orphan(struct roami_ctl *creator, pid_t parent,
+						  int pidfd)
+{
+	int status = 0;
+
+	if (fork_killed(parent, pidfd, &status) &&
+	    atomic_exchange(&creator->told, ROAMI_TOLD) == ROAMI_TOLD_NOT)
+		fprintf(stderr,
+			"roam: node 0 (pid %d) was killed by signal %d (%s) while it created "
+			"nodes\n",
+			(int)parent, WTERMSIG(status), strsignal(WTERMSIG(status)));
+	_exit(ROAMI_EXIT_TOLD);
+}
+
+/* Waits until the job is sealed; returns the number of nodes that it then has. */
+static unsigned fork_sealed(struct roami_ctl *creator, pid_t parent, int pidfd)
+{
+	while (atomic_load(&creator->job) == ROAMI_JOB_OPEN) {
+		roami_os_futex_wait(&creator->job, ROAMI_JOB_OPEN, LOOK_NS);
+		if (getppid() != parent)
+			fork_orphan(creator, parent, pidfd);
+	}
+	if (pidfd >= 0)
+		close(pidfd);
+	return atomic_load(&creator->nodes);
+}
+
 /* Runs a forked node to its end.  Its parent may have forked it within a call. */
 __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*fn)(void),
-						 pid_t parent)
+						 pid_t parent, int pidfd)
 {
-	struct roami_ctl *creator;
 	unsigned nodes;
 	enum roam_err err = ROAM_OK;
 
 	roami_shared_reserve(job);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(1);
 	if (roami_inside.call != NULL)
 		roami_inside_leave();
 	job->pid = getpid();
 	/* The parent's thread may hold it, which forks at the seal of WAIT_FOR_END. */
 	job->ends = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 	job->hang.runs = false; /* the fields below are the parent's, too: */
+	atomic_store(&job->last, 0);
+	atomic_store(&job->real.aside, 0);
 	atomic_store(&job->real.seats.leaving, 0);
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
 	err = roami_job_map_segment(job, 0);
 	if (err != ROAM_OK)
 		_exit(ROAMI_EXIT_TOLD);
-	creator = job->bases[0];
-	while (atomic_load(&creator->job) == ROAMI_JOB_OPEN)
-		roami_os_futex_wait(&creator->job, ROAMI_JOB_OPEN, 0);
-	nodes = atomic_load(&creator->nodes);
+	nodes = fork_sealed(roami_job_ctl(job, 0), parent, pidfd);
 	if (job->me >= nodes)
 		_exit(0);
 	for (unsigned i = 1; i < nodes && err == ROAM_OK; i++)
@@ -92,7 +134,7 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 		roami_job_come(job, nodes);
 		err = roami_job_join(job, nodes, nodes);
 	}
-	if (err == ROAM_OK && job->me == 1)
+	if (err == ROAM_OK)
 		err = roami_watch_creator(job, parent);
 	if (err != ROAM_OK)
 		_exit(ROAMI_EXIT_TOLD);
@@ -107,6 +149,7 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 static enum roam_err fork_node(struct roami_job *job, unsigned node, void (*fn)(void))
 {
 	pid_t parent = getpid(), pid;
+	int pidfd = roami_os_pidfd(parent); /* it may end before its child runs */
 
 	/* Otherwise a thread of the library could hold a lock that nobody releases in the child. */
 	roami_hang_stop(&job->hang);
@@ -115,13 +158,25 @@ static enum roam_err fork_node(struct roami_job *job, unsigned node, void (*fn)(
 	pid = fork();
 	job->forking = false;
 	if (pid < 0)
-		return roami_job_says(job, ROAM_ESYSTEM, "cannot fork a node");
+		roami_job_says(job, ROAM_ESYSTEM, "cannot fork a node");
+	if (pid != 0 && pidfd >= 0)
+		close(pidfd);
+	if (pid < 0)
+		return ROAM_ESYSTEM;
 	if (pid == 0) {
 		job->me = node;
-		fork_child(job, fn, parent);
+		fork_child(job, fn, parent, pidfd);
 	}
 	job->pids[node] = pid;
 	return ROAM_OK;
+}
+
+/* Whether the program runs under valgrind, which puts a library of its own before all others. */
+static bool fork_valgrind(void)
+{
+	const char *before = getenv("LD_PRELOAD");
+
+	return before != NULL && strstr(before, "vgpreload") != NULL;
 }
 
 static enum roam_err fork_may(struct roami_job *job, unsigned nodes)
@@ -132,6 +187,11 @@ static enum roam_err fork_may(struct roami_job *job, unsigned nodes)
 		fprintf(stderr, "roam: %u nodes asked for, at most %llu allowed (ROAM_NODES_MAX)\n",
 			nodes, (unsigned long long)job->options.nodes_max);
 		return ROAM_ENODES;
+	}
+	if (nodes > 1 && fork_valgrind()) {
+		fprintf(stderr, "roam: nodes cannot be created under valgrind, which takes a "
+				"forked process's heap for mapped; run one node\n");
+		return ROAM_EUNSUPPORTED;
 	}
 	if (nodes > 1 &&
 	    !roami_boot_space(&job->layout, nodes, job->layout.total + job->layout.heap_bytes))
@@ -285,7 +345,7 @@ static enum roam_err fork_start(struct roami_job *job)
 	enum roam_err err = roami_job_start_alone(job);
 
 	if (err == ROAM_OK)
-		roami_hang_start(&job->hang, job->node, &job->real);
+		roami_hang_start(&job->hang, job->node, &job->real, job->fds[job->me]);
 	return err;
 }
 

@@ -8,15 +8,20 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/layers.h"
+#include "fault/signals.h"
+#include "job/job.h"
 #include "job/local.h"
 #include "os/inside.h"
+#include "page/page.h"
 #include "run/probe.h"
 
 #define TICK_NS   UINT64_C(1000000000)
 #define OTHERS_US 100000u /* time in which others pass on the same signal: nodes of this host, */
 #define TOLD_NS   TICK_NS /* nodes of another host */
-#define SAMPLES   20u     /* how often to look whether a thread has told where it is, */
-#define SAMPLE_US 1000u   /* so far apart */
+#define SAMPLE_US 1000u   /* between two looks whether a thread has told where it is */
+#define BLOCKED_MAX 20u   /* such looks in a row at a thread that blocks the signal */
+#define HANG_NEEDED (sizeof((struct roami_hang){0}.needed) / sizeof(struct roami_fd_mark))
 #define SKIP_MAX  31u     /* ticks without a probe, which would wake all threads */
 
 /* What the handler of SIGQUIT needs; a signal handler gets no argument. */
@@ -26,30 +31,44 @@ static struct {
 	_Atomic pid_t sampling; /* the thread that is to get our own signal; 0: none */
 	_Atomic uintptr_t pc;   /* where that thread was when the signal came */
 	_Atomic uint32_t sent;  /* our own signals that have not arrived yet; some arrive late */
-} hang_signal;
+	_Atomic uint32_t typed; /* SIGQUITs of the terminal that have come */
+} roami_hang_signal;
 
 /* --------------------------------------------------------------------------------- the signal */
 
+/* Notes that SIGQUIT has come: a numbered one is reported once, by whichever node it reaches. */
+static void hang_quit(struct roami_ctl *ctl, const siginfo_t *info)
+{
+	uint64_t value = (uintptr_t)info->si_value.sival_ptr;
+
+	if (info->si_code == SI_QUEUE && (value & ~(uint64_t)UINT32_MAX) == ROAMI_HANG_PASSED)
+		roami_probe_quit(ctl, ROAMI_QUIT_PASSED, (uint32_t)value);
+	else if (info->si_code == SI_KERNEL)
+		roami_probe_quit(ctl, ROAMI_QUIT_TYPED,
+				 atomic_fetch_add(&roami_hang_signal.typed, 1) + 1);
+	else
+		atomic_store(&ctl->ask, ROAMI_ASK_NEAR);
+	roami_look_at(ctl);
+}
+
 static void hang_asked(int signal, siginfo_t *info, void *context)
 {
-	struct roami_ctl *ctl = atomic_load(&hang_signal.ctl);
+	struct roami_ctl *ctl = atomic_load(&roami_hang_signal.ctl);
 	const ucontext_t *at = context;
 
-	if (ctl == NULL || getpid() != hang_signal.pid)
+	if (ctl == NULL || getpid() != roami_hang_signal.pid)
 		return;
-	if (info->si_code == SI_TKILL && info->si_pid == hang_signal.pid &&
-	    atomic_load(&hang_signal.sent) != 0) {
-		atomic_fetch_sub(&hang_signal.sent, 1);
-		if (atomic_load(&hang_signal.sampling) != roami_os_tid())
+	if (info->si_code == SI_TKILL && info->si_pid == roami_hang_signal.pid &&
+	    atomic_load(&roami_hang_signal.sent) != 0) {
+		atomic_fetch_sub(&roami_hang_signal.sent, 1);
+		if (atomic_load(&roami_hang_signal.sampling) != roami_os_tid())
 			return;
-		atomic_store(&hang_signal.pc, (uintptr_t)at->uc_mcontext.gregs[REG_RIP]);
-		atomic_store(&hang_signal.sampling, 0);
+		atomic_store(&roami_hang_signal.pc, (uintptr_t)at->uc_mcontext.gregs[REG_RIP]);
+		atomic_store(&roami_hang_signal.sampling, 0);
 		return;
 	}
-	if (signal != SIGQUIT)
-		return;
-	atomic_store(&ctl->ask, ROAMI_ASK_NEAR);
-	roami_look_at(ctl);
+	if (signal == SIGQUIT)
+		hang_quit(ctl, info);
 }
 
 /* Whether SIGQUIT has our handler in this process. */
@@ -82,27 +101,34 @@ static int hang_borrow(void)
 }
 
 /* Where a thread is.  It is asked by SIGQUIT if that has our handler, else by a borrowed signal. */
-const void *roami_hang_sample(pid_t tid)
+const void *roami_hang_sample(pid_t tid, uint64_t until)
 {
 	bool own = hang_handles();
 	int number = own ? SIGQUIT : hang_borrow();
 
 	if (number == 0)
 		return NULL;
-	atomic_store(&hang_signal.pc, 0);
-	atomic_store(&hang_signal.sampling, tid);
-	atomic_fetch_add(&hang_signal.sent, 1);
+	atomic_store(&roami_hang_signal.pc, 0);
+	atomic_store(&roami_hang_signal.sampling, tid);
+	atomic_fetch_add(&roami_hang_signal.sent, 1);
 	if (syscall(SYS_tgkill, getpid(), tid, number) != 0)
-		atomic_fetch_sub(&hang_signal.sent, 1);
-	for (unsigned i = 0; i < SAMPLES && atomic_load(&hang_signal.sampling) != 0; i++)
+		atomic_fetch_sub(&roami_hang_signal.sent, 1);
+	/*
+	 * A thread without a processor tells when it gets one again; one that blocks the signal for
+	 * a moment, as the handler does that has asked for this look, when it has returned.
+	 */
+	for (unsigned blocked = 0; atomic_load(&roami_hang_signal.sampling) != 0 &&
+				   roami_os_now_ns() < until && blocked < BLOCKED_MAX;) {
+		blocked = roami_os_blocks(tid, number) ? blocked + 1 : 0;
 		usleep(SAMPLE_US);
-	atomic_store(&hang_signal.sampling, 0);
+	}
+	atomic_store(&roami_hang_signal.sampling, 0);
 	if (!own) {
 		signal(number, SIG_IGN); /* a thread that blocks the signal must not get it later */
 		signal(number, SIG_DFL);
-		atomic_store(&hang_signal.sent, 0);
+		atomic_store(&roami_hang_signal.sent, 0);
 	}
-	return (const void *)atomic_load(&hang_signal.pc);
+	return (const void *)atomic_load(&roami_hang_signal.pc);
 }
 
 /* If the program handles SIGQUIT itself, its handler stays in place. */
@@ -110,8 +136,8 @@ static void hang_handle(struct roami_ctl *ctl)
 {
 	struct sigaction ours, now;
 
-	hang_signal.pid = getpid();
-	atomic_store(&hang_signal.ctl, ctl);
+	roami_hang_signal.pid = getpid();
+	atomic_store(&roami_hang_signal.ctl, ctl);
 	hang_action(&ours);
 	if (sigaction(SIGQUIT, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
 	    now.sa_handler == SIG_DFL)
@@ -122,7 +148,7 @@ static void hang_unhandle(void)
 {
 	if (hang_handles())
 		signal(SIGQUIT, SIG_DFL);
-	atomic_store(&hang_signal.ctl, NULL);
+	atomic_store(&roami_hang_signal.ctl, NULL);
 }
 
 /* ----------------------------------------------------------------------------------- the report */
@@ -204,6 +230,16 @@ static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ct
 			 threads, places);
 }
 
+/* ROAM_CHECK=statics: names what node 0 has written that others may wait for. */
+static void hang_statics(struct roami_hang *hang)
+{
+	const struct roami_job *job = roami_job_of(hang->node->env_state);
+	char text[200 + ROAMI_WAIT_BYTES];
+
+	for (size_t at = 0; job->me == 0 && roami_statics_written(job, &at, text, sizeof(text));)
+		hang_say(hang, "roam: %s\n", text);
+}
+
 /*
  * Reports what each thread of every node waits for, or that it computes.  A node that does not
  * answer may be stopped; if it is on this host, its control page tells what it waits for.
@@ -220,31 +256,34 @@ static void hang_report(struct roami_hang *hang)
 		hang_who(node, peer, who, sizeof(who));
 		if (!roami_look_answered(hang, peer))
 			hang_say(hang, "roam: %s does not answer\n", who);
-		if (roami_look_near(node, peer) != NULL || roami_look_answered(hang, peer))
+		if (!hang->look[peer]->told || roami_look_answered(hang, peer))
 			hang_line(hang, ctls, peer);
 	}
+	hang_statics(hang);
 	roami_look_forget(hang);
 }
 
 /* ---------------------------------------------------------------------------------- the verdict */
 
 /*
- * Counts the waits begun on this host, or (`far`) on the others; *still_p: all threads here wait.
+ * Counts the waits begun on this host, or (`far`) on the others; *still_p: all threads here wait
+ * that barriers count.
  */
-static uint64_t turns_begun(const struct roami_node *node, bool far, bool *still_p)
+static uint64_t turns_begun(const struct roami_hang *hang, bool far, bool *still_p)
 {
+	const struct roami_node *node = hang->node;
 	uint64_t turns = 0;
 
 	*still_p = true;
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		const struct roami_ctl *ctl = node->segments[peer].ctl;
 
-		if ((roami_look_near(node, peer) == NULL) != far)
+		if (hang->look[peer]->told != far)
 			continue;
 		for (unsigned i = 0; !far && i < atomic_load(&ctl->seats); i++)
 			turns += atomic_load(&ctl->waits[i].turn);
 		turns += far ? atomic_load(&ctl->probed.turns) : 0;
-		*still_p &= roami_look_waiting(ctl) == atomic_load(&ctl->threads);
+		*still_p &= roami_look_waiting(ctl) >= atomic_load(&ctl->threads);
 	}
 	return turns;
 }
@@ -284,12 +323,15 @@ static bool probe_seen(const struct roami_node *node, const uint32_t *looked)
 __attribute__((noreturn)) static void hang_over(struct roami_hang *hang)
 {
 	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
-	char text[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES];
+	char text[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES], places[300] = "";
 	struct roami_node *node = hang->node;
 
+	hang_statics(hang);
 	hang_ctls(node, ctls);
 	roami_boot_waits(ctls, node->nodes, waits, sizeof(waits));
-	snprintf(text, sizeof(text), "no thread of the job can go on%s", waits);
+	for (unsigned peer = 0; peer < node->nodes; peer++)
+		roami_boot_places(ctls[peer], places, sizeof(places));
+	snprintf(text, sizeof(text), "no thread of the job can go on%s%s", waits, places);
 	node->env->fail(node, text);
 }
 
@@ -318,7 +360,7 @@ static void hang_probe(struct roami_hang *hang)
 		roami_look_forget(hang);
 		return;
 	}
-	turns = turns_begun(hang->node, false, &here) + turns_begun(hang->node, true, &there);
+	turns = turns_begun(hang, false, &here) + turns_begun(hang, true, &there);
 	if (was && here && there && turns == hang->probed_turns && sent == hang->sent &&
 	    received == hang->received && probe_seen(hang->node, looked))
 		hang_over(hang);
@@ -340,7 +382,7 @@ static bool hang_far_moves(struct roami_hang *hang)
 	if (!hang->apart)
 		return false;
 	roami_look_all(hang);
-	turns = turns_begun(hang->node, true, &still);
+	turns = turns_begun(hang, true, &still);
 	roami_look_forget(hang);
 	moves = !hang->far_noted || turns != hang->far_turns;
 	hang->far_turns = turns;
@@ -371,7 +413,7 @@ static void hang_tick(struct roami_hang *hang)
 {
 	uint64_t now = roami_os_now_ns();
 	bool still;
-	uint64_t turns = turns_begun(hang->node, false, &still);
+	uint64_t turns = turns_begun(hang, false, &still);
 
 	if (turns != hang->turns || hang->still_since == 0) {
 		hang->turns = turns;
@@ -404,26 +446,55 @@ static void hang_where(struct roami_hang *hang)
 	atomic_store(&ctl->where_told, where);
 }
 
+/* Whether a numbered SIGQUIT has come since the last call. */
+static bool hang_numbered(struct roami_hang *hang)
+{
+	bool newer = false;
+
+	for (unsigned i = 0; i < ROAMI_QUITS; i++) {
+		uint32_t number = atomic_load(&hang->node->self->ctl->quits[i]);
+
+		newer |= number != hang->quits[i];
+		hang->quits[i] = number;
+	}
+	return newer;
+}
+
+/* Other nodes may pass a signal without a number on, too, which somebody has sent to all. */
+static void hang_gather(struct roami_hang *hang)
+{
+	usleep(OTHERS_US);
+	atomic_store(&hang->node->self->ctl->ask, ROAMI_ASK_NONE);
+	hang_numbered(hang);
+	hang->told_at = roami_os_now_ns();
+}
+
 /* If a signal of this node, or another node, asks for a report, node 0 makes it, once for all. */
 static void hang_pass(struct roami_hang *hang)
 {
 	struct roami_node *node = hang->node;
-	struct roami_ctl *ctl = node->self->ctl;
-	uint32_t by = atomic_exchange(&ctl->ask, ROAMI_ASK_NONE);
+	uint32_t by = atomic_exchange(&node->self->ctl->ask, ROAMI_ASK_NONE);
+	bool numbered = hang_numbered(hang);
 
-	if (by == ROAMI_ASK_NONE)
+	if (by == ROAMI_ASK_NONE && !numbered)
 		return;
-	if (node->me != 0 && roami_look_near(node, 0) == NULL) {
-		roami_probe_ask(node, 0, 0);
-	} else if (node->me != 0) {
-		atomic_store(&node->segments[0].ctl->ask, by);
-		roami_look_at(node->segments[0].ctl);
-	} else if (by == ROAMI_ASK_NEAR || roami_os_now_ns() - hang->told_at > TOLD_NS) {
-		usleep(OTHERS_US); /* the launcher has sent the signal to other nodes, too */
-		atomic_store(&ctl->ask, ROAMI_ASK_NONE);
-		hang->told_at = roami_os_now_ns();
-		hang_report(hang);
+	if (node->me != 0) {
+		hang->look[0]->pass(node, by);
+		return;
 	}
+	if (!numbered && by == ROAMI_ASK_FAR && roami_os_now_ns() - hang->told_at <= TOLD_NS)
+		return;
+	if (by != ROAMI_ASK_NONE)
+		hang_gather(hang);
+	hang_report(hang);
+}
+
+/* A lone node needs none of them. */
+static void hang_descriptors(const struct roami_hang *hang)
+{
+	for (unsigned i = 0; i < HANG_NEEDED && hang->node->nodes > 1; i++)
+		if (hang->needed[i].fd >= 0 && !roami_os_fd_marked(&hang->needed[i]))
+			roami_node_fail(hang->node, ROAMI_HANG_CLOSED);
 }
 
 static void *hang_main(void *arg)
@@ -443,7 +514,9 @@ static void *hang_main(void *arg)
 		roami_look_answer(hang);
 		now = roami_os_now_ns();
 		if (now >= next) {
+			hang_descriptors(hang);
 			roami_inside_overdue(hang_handles() ? SIGQUIT : 0);
+			roami_last_look(hang->real);
 			if (first)
 				hang_tick(hang);
 			next = now + TICK_NS;
@@ -454,28 +527,45 @@ static void *hang_main(void *arg)
 	return NULL;
 }
 
-void roami_hang_start(struct roami_hang *hang, struct roami_node *node, struct roami_real *real)
+static int hang_engine_file(const struct roami_node *node)
+{
+	const struct roami_fault_engine *engine = pages_of(node)->engine;
+
+	return engine->file != NULL ? engine->file(pages_of(node)->engine_state) : -1;
+}
+
+void roami_hang_start(struct roami_hang *hang, struct roami_node *node, struct roami_real *real,
+		      int fd)
 {
 	roami_assert(!hang->runs);
 	memset(hang, 0, sizeof(*hang));
+	roami_os_fd_mark(&hang->needed[0], fd);
+	roami_os_fd_mark(&hang->needed[1], hang_engine_file(node));
+	roami_os_fd_mark(&hang->needed[2], roami_layers_file(node));
 	hang->node = node;
 	hang->real = real;
 	hang->answered = atomic_load(&node->self->ctl->probed.serial);
-	for (unsigned peer = 0; peer < node->nodes; peer++)
-		hang->apart |= roami_look_near(node, peer) == NULL;
+	hang_numbered(hang); /* those of an earlier round */
+	roami_look_init(hang);
 	hang->runs = roami_os_helper(&hang->thread, hang_main, hang);
 	atomic_fetch_add(&real->helpers, hang->runs);
 	hang_handle(node->self->ctl);
+	roami_signals_heard(&node->self->ctl->heard);
 }
 
 void roami_hang_stop(struct roami_hang *hang)
 {
+	if (hang->runs)
+		hang_descriptors(hang);
+	if (hang->node != NULL) {
+		hang_unhandle();
+		roami_signals_heard(NULL);
+	}
 	if (!hang->runs)
 		return;
-	hang_unhandle();
+	atomic_fetch_sub(&hang->real->helpers, 1);
 	atomic_store(&hang->stop, 1);
 	roami_look_at(hang->node->self->ctl);
 	pthread_join(hang->thread, NULL);
-	atomic_fetch_sub(&hang->real->helpers, 1);
 	hang->runs = false;
 }

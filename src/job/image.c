@@ -15,13 +15,6 @@
 #define USERS_MAX 6u
 #define REACH     4096u /* how far behind a variable's beginning code may refer to it */
 
-/* Statics of roam in programs that link the static library: the file and the name of each. */
-static const char *const own_names[][2] = {
-	{"roam.c", "job"},	   {"pastset.c", "why_once"}, {"pastset.c", "why_key"},
-	{"pastset.c", "attachments"}, {"signals.c", "signals"},  {"os.c", "rate"},
-	{"stats.c", "given"},	   {"hang.c", "hang_signal"},
-};
-
 struct symbols {
 	const Elf64_Sym *first;
 	size_t count;
@@ -107,37 +100,27 @@ static const char *symbol_name(const struct symbols *symbols, const Elf64_Sym *s
 	return symbol->st_name < symbols->names_bytes ? symbols->names + symbol->st_name : "";
 }
 
-/* Whether libraries or the compiler keep this variable in the program. */
-static bool symbol_foreign(const char *name, const char *file)
+/*
+ * Whether libraries or the compiler keep this variable in the program: roam's own names begin with
+ * roami_ where the program is linked with its static library; clang puts a function's name before.
+ */
+static bool symbol_foreign(const char *name)
 {
-	size_t length = strcspn(name, ".");
-
-	if (name[0] == '\0' || strncmp(name, "__", 2) == 0 || strchr(name, '@') != NULL ||
-	    strcmp(name, "completed.0") == 0)
-		return true;
-	for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++)
-		if (strcmp(file, own_names[i][0]) == 0 && strlen(own_names[i][1]) == length &&
-		    memcmp(name, own_names[i][1], length) == 0)
-			return true;
-	return false;
+	return name[0] == '\0' || strncmp(name, "__", 2) == 0 || strchr(name, '@') != NULL ||
+	       strncmp(name, "roami_", 6) == 0 || strstr(name, ".roami_") != NULL ||
+	       strcmp(name, "completed.0") == 0;
 }
 
 static void image_keep(struct roami_image *image, const struct symbols *symbols)
 {
-	const char *file = "";
-
 	for (size_t i = 0; i < symbols->count; i++) {
 		const Elf64_Sym *symbol = &symbols->first[i];
 		const uint8_t *at = image->base + symbol->st_value;
 		const char *name = symbol_name(symbols, symbol);
 
-		if (ELF64_ST_TYPE(symbol->st_info) == STT_FILE)
-			file = name;
-		else if (ELF64_ST_BIND(symbol->st_info) != STB_LOCAL)
-			file = "";
 		if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || symbol->st_size == 0 ||
 		    at < image->data || at >= image->data_end ||
-		    symbol->st_size > (size_t)(image->data_end - at) || symbol_foreign(name, file))
+		    symbol->st_size > (size_t)(image->data_end - at) || symbol_foreign(name))
 			continue;
 		image->statics[image->count++] = (struct roami_static){at, symbol->st_size, name};
 	}

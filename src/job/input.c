@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,12 +18,47 @@ bool roami_input_open(struct roami_input *input, int from)
 	return input->spool >= 0;
 }
 
-void roami_input_take(struct roami_input *input, const void *data, size_t bytes)
+/* Moves what some node has not had yet to the beginning of the file. */
+static bool input_rewind(struct roami_input *input)
 {
-	if (bytes > 0 && pwrite(input->spool, data, bytes, (off_t)input->bytes) == (ssize_t)bytes)
+	uint64_t kept = input->bytes - input->had;
+	char chunk[4096];
+
+	for (uint64_t at = 0; at < kept && input->had > input->base;) {
+		uint64_t rest = kept - at;
+		size_t bytes = rest < sizeof(chunk) ? (size_t)rest : sizeof(chunk);
+
+		if (pread(input->spool, chunk, bytes, (off_t)(input->had - input->base + at)) !=
+			    (ssize_t)bytes ||
+		    roami_os_write_at(input->spool, at, chunk, bytes) != bytes)
+			return false;
+		at += bytes;
+	}
+	input->base = input->gone = input->had;
+	return true;
+}
+
+bool roami_input_take(struct roami_input *input, const void *data, size_t bytes)
+{
+	bool fits;
+
+	errno = ENOSPC; /* why a write would be short */
+	fits = roami_os_writes_to(input->bytes - input->base + bytes) || input_rewind(input);
+
+	if (fits && roami_os_write_at(input->spool, input->bytes - input->base, data, bytes) ==
+			    bytes) {
 		input->bytes += bytes;
-	else
-		input->ends = true;
+		input->ends = bytes == 0;
+		return true;
+	}
+	fprintf(stderr,
+		"roam: %llu bytes of the standard input that a node has not read yet cannot be "
+		"kept: %s\n",
+		(unsigned long long)(input->bytes - input->had + bytes),
+		roami_os_writes_to(input->bytes - input->base + bytes)
+			? strerror(errno)
+			: "the limit of file sizes (ulimit -f) is too low");
+	return false;
 }
 
 bool roami_input_may_read(int from)
@@ -56,12 +93,16 @@ static void input_close(struct roami_input_pipe *pipe)
 	pipe->to = -1;
 }
 
-static void input_feed(const struct roami_input *input, struct roami_input_pipe *pipe)
+static void input_write(const struct roami_input *input, struct roami_input_pipe *pipe)
 {
 	char chunk[4096];
 
 	while (pipe->to >= 0 && pipe->fed < input->bytes) {
-		ssize_t got = pread(input->spool, chunk, sizeof(chunk), (off_t)pipe->fed), put;
+		uint64_t rest = input->bytes - pipe->fed; /* old bytes may lie behind */
+		size_t want = rest < sizeof(chunk) ? (size_t)rest : sizeof(chunk);
+		ssize_t got = pread(input->spool, chunk, want,
+				    (off_t)(pipe->fed - input->base)),
+			put;
 
 		if (got <= 0)
 			break;
@@ -78,18 +119,20 @@ static void input_feed(const struct roami_input *input, struct roami_input_pipe 
 		input_close(pipe);
 }
 
-void roami_input_feed(struct roami_input *input, struct roami_input_pipe *pipes, unsigned nodes)
+void roami_input_write(struct roami_input *input, struct roami_input_pipe *pipes, unsigned nodes)
 {
 	uint64_t had = input->bytes;
 
 	for (unsigned i = 0; i < nodes; i++) {
-		input_feed(input, &pipes[i]);
+		input_write(input, &pipes[i]);
 		if (pipes[i].to >= 0 && pipes[i].fed < had)
 			had = pipes[i].fed;
 	}
+	input->had = had;
 	had -= had % GONE_BYTES;
 	if (had > input->gone && fallocate(input->spool, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-					   (off_t)input->gone, (off_t)(had - input->gone)) == 0)
+					   (off_t)(input->gone - input->base),
+					   (off_t)(had - input->gone)) == 0)
 		input->gone = had;
 }
 
@@ -118,13 +161,14 @@ nfds_t roami_input_polls(const struct roami_input *input, const struct roami_inp
 	return nodes + 1;
 }
 
-void roami_input_copy(struct roami_input *input, struct roami_input_pipe *pipes, unsigned nodes,
+bool roami_input_copy(struct roami_input *input, struct roami_input_pipe *pipes, unsigned nodes,
 		      bool more)
 {
 	char chunk[4096];
 	int got = more ? roami_input_read(input->from, chunk, sizeof(chunk)) : -1;
 
-	if (got >= 0)
-		roami_input_take(input, chunk, (size_t)got);
-	roami_input_feed(input, pipes, nodes);
+	if (got >= 0 && !roami_input_take(input, chunk, (size_t)got))
+		return false;
+	roami_input_write(input, pipes, nodes);
+	return true;
 }

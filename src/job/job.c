@@ -1,12 +1,14 @@
 #include "job/job.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "home/far.h"
+#include "home/placement.h"
+#include "os/inside.h"
 #include "page/race.h"
 #include "page/sharing.h"
 #include "run/open.h"
@@ -74,8 +76,8 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	}
 	job->nodes = nodes;
 	roami_seats_open(&job->real);
-	/* A forked process has none of its parent's helper threads. */
-	atomic_store(&job->real.helpers, job->start_threads);
+	/* A forked process has none of its parent's helpers.  A watch ends after its round. */
+	atomic_store(&job->real.helpers, job->start_threads + (job->watch != NULL));
 	err = roami_node_open(&job->node, &params);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the node");
@@ -112,7 +114,7 @@ enum roam_err roami_job_join(struct roami_job *job, unsigned nodes, unsigned ask
 	err = roami_service_start(job->node);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the service thread");
-	roami_hang_start(&job->hang, job->node, &job->real);
+	roami_hang_start(&job->hang, job->node, &job->real, job->fds[job->me]);
 	roami_job_say(job);
 	atomic_store(&ctl->pid, (int32_t)getpid());
 	atomic_store(&ctl->joined, ROAMI_JOINED_READY);
@@ -162,6 +164,16 @@ __attribute__((noreturn)) static void job_exit_stranger(struct roami_job *job)
 			"still run their function, would end them");
 }
 
+/* The call that the handler had interrupted is over, or rests. */
+__attribute__((noreturn)) static void job_exit_later(void *arg)
+{
+	struct roami_job *job = arg;
+
+	pthread_sigmask(SIG_SETMASK, &job->exit_mask, NULL);
+	roami_job_finish(job);
+	exit(EXIT_SUCCESS); /* goes on with the functions that it has not called yet */
+}
+
 /*
  * A node that exits in order still serves the others; any other exit of a node ends the job.  A
  * process that the program has forked is no node.
@@ -170,6 +182,8 @@ static void job_on_exit(int status, void *arg)
 {
 	struct roami_job *job = arg;
 
+	if (status != 0)
+		roami_team_dying(job);
 	if (job->pid == getpid() && roami_job_undecided(job) && status != 0)
 		roami_rerun_speak(job, true); /* each failing node says why, undecided or not */
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid() &&
@@ -179,6 +193,9 @@ static void job_on_exit(int status, void *arg)
 	    roami_team_stranger(job))
 		job_exit_stranger(job);
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid()) {
+		pthread_sigmask(SIG_SETMASK, NULL, &job->exit_mask);
+		if (job->life == ROAMI_JOB_TOGETHER)
+			roami_inside_later(job_exit_later, job);
 		roami_job_finish(job);
 	}
 	if (status == 0 && job->found && job->options.check_status != 0 && job->pid == getpid()) {
@@ -234,6 +251,8 @@ static enum roam_err job_start_main(struct roami_job *job, enum roami_kind kind)
 	if (err == ROAM_OK)
 		roami_stats_begin(job->node->stats);
 	job->pid = getpid();
+	pthread_sigmask(SIG_SETMASK, NULL, &job->last_mask);
+	job->real.on_first_end = roami_last_begin;
 	if (err == ROAM_OK)
 		err = roami_shared_move(job);
 	if (err == ROAM_OK && !job->exit_hook)
@@ -250,6 +269,7 @@ enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind,
 
 	if (job->life != ROAMI_JOB_NEW || err != ROAM_OK)
 		return err; /* the first call has reported it */
+	roami_inside_begin();
 	err = roami_options_read(&job->options, environ, STDERR_FILENO);
 	setenv("UCX_ERROR_SIGNALS", "", 0); /* Rule 1.9 */
 	if (err == ROAM_OK)
@@ -447,6 +467,7 @@ static enum roam_err job_wait(struct roami_job *job)
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	roami_sharing_end(job->node);
+	roami_tx_report(job->node);
 	roami_node_stop(job->node);
 	atomic_store(&ctl->returned, 0);
 	roami_collect_gather(job);
@@ -459,7 +480,7 @@ static enum roam_err job_wait(struct roami_job *job)
 	roami_job_collect_parts(job);
 	err = job_alone(job);
 	if (err == ROAM_OK)
-		roami_hang_start(&job->hang, job->node, &job->real);
+		roami_hang_start(&job->hang, job->node, &job->real, job->fds[job->me]);
 	job_clear(job);
 	job->parting = true;
 	if (err == ROAM_OK && roami_statics_report(job, nodes) > 0)
@@ -490,6 +511,7 @@ void roami_job_serve(struct roami_job *job)
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
 	roami_sharing_end(job->node);
+	roami_tx_report(job->node);
 	roami_node_stop(job->node);
 	roami_stats_end(job->node->stats);
 	roami_state_stats(job->node);
@@ -498,11 +520,24 @@ void roami_job_serve(struct roami_job *job)
 		job->start->end(job);
 }
 
+/* Warns if the program should have been saved or resumed, and has no point for that. */
+static void job_points_warn(const struct roami_job *job)
+{
+	bool resumes = job->options.resume[0] != '\0' && !job->resumed;
+	bool saves = job->options.checkpoint[0] != '\0' && job->saved_us == 0 && !job->resumed;
+
+	if (job->me == 0 && (resumes || saves))
+		fprintf(stderr,
+			"roam: %s had no effect: the program has not called roam_resume_point\n",
+			resumes ? "ROAM_RESUME" : "ROAM_CHECKPOINT");
+}
+
 static void job_leave(struct roami_job *job)
 {
 	roami_job_seal(job);
 	roami_team_join(job);
 	roami_team_warn(job);
+	job_points_warn(job);
 	job_check(job);
 	if (job->life == ROAMI_JOB_TOGETHER && (job->me != 0 || job->main->ended == NULL))
 		roami_shared_save(job); /* while the other nodes still serve */
@@ -537,7 +572,7 @@ static void job_leave(struct roami_job *job)
 	if (job->start->leave != NULL)
 		job->start->leave(job);
 	roami_job_close_allocs(job);
-	roami_os_vec_free(&job->blocks, sizeof(struct roami_placement));
+	roami_os_vec_free(&job->notes, sizeof(struct roami_note));
 	roami_os_vec_free(&job->held, sizeof(uint64_t));
 	roami_job_part(job);
 	job->life = ROAMI_JOB_OVER;
@@ -546,6 +581,8 @@ static void job_leave(struct roami_job *job)
 void roami_job_finish(struct roami_job *job)
 {
 	pthread_mutex_lock(&job->ends);
+	if (job->node != NULL && roami_inside.call != NULL) /* exit in a handler, within a call */
+		roami_wait_abandon(job->node);
 	if (job->life != ROAMI_JOB_OVER) { /* by another thread */
 		if (job->node != NULL && roami_tx_inside(job->node)) /* exit within a transaction */
 			roami_tx_leave(job->node);

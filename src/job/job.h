@@ -20,7 +20,7 @@
 
 #include "base/node.h"
 #include "heap/alloc.h"
-#include "home/far.h"
+#include "home/placement.h"
 #include "job/guard.h"
 #include "job/hang.h"
 #include "job/local.h"
@@ -58,7 +58,7 @@ struct roami_job {
 	struct roami_far *far[ROAMI_NODES_MAX]; /* copies of nodes on other hosts, instead */
 	const struct roami_start *start; /* how this process was started */
 	void *start_state;               /* the state of this way to start */
-	unsigned start_threads;          /* threads of this process that its libraries started */
+	unsigned start_threads; /* helpers that outlive a round: libraries', the agent's listener */
 	struct roami_boot boot;
 	/*
 	 * What the process was lent: segments of this host's nodes, and eventfds that wake them; 0:
@@ -69,6 +69,11 @@ struct roami_job {
 	const uint8_t *key; /* the job's; NULL: it is in node 0's control page */
 	const struct roami_main *_Atomic main; /* NULL: not started */
 	char why[160];   /* why a transport does not open; "": it has not said why */
+	uint64_t saved_us;  /* when the last checkpoint was written, or the first point reached */
+	uint64_t saved_number; /* of this job's last checkpoint; 0: none */
+	unsigned resume_round; /* ROAM_RESUME is loaded when so many rounds have ended */
+	bool resumed;       /* the checkpoint of ROAM_RESUME is loaded */
+	bool save_failed;   /* said so */
 	unsigned rounds; /* ended by roam_wait_for_end */
 	uint64_t alloc_hash; /* a hash of the allocations up to CREATE */
 	int outputs[2];  /* the real stdout and stderr while silent; -1: closed */
@@ -94,14 +99,15 @@ struct roami_job {
 	enum roam_model needs; /* what the program needs, as it said; ROAM_MODEL_TX: nothing yet */
 	bool reported;
 	struct roami_hang hang;
+	_Atomic uint32_t last; /* a thread waits for the last one of the program's, see last.c */
+	sigset_t last_mask;    /* the first thread's */
+	sigset_t exit_mask;    /* that of a handler which has called exit */
 	struct roami_watch *watch;
 	bool parting; /* nodes have ended; what they left behind goes later */
 	struct roami_raw *raw;   /* while pages return from other hosts, see collect.c */
 	struct roami_vec single; /* ranges of the app view that are not our segment, see single.c */
-	struct roami_vec
-		blocks; /* struct roami_placement: before the seal the nodes are not known */
+	struct roami_vec notes; /* struct roami_note, see notes.c */
 	const struct roami_room *const *extensions; /* of its nodes */
-	bool blind; /* where blocks of ended nodes on other hosts lie is not known */
 	struct roami_vec held;   /* uint64_t offsets of memory freed until the seal; blocks.c */
 	_Atomic uint64_t high;   /* the heap offset up to which this node has handed out memory */
 	_Atomic uint64_t filled; /* bytes of blocks that got their memory at once, see fill.c */
@@ -114,6 +120,12 @@ struct roami_job {
  */
 enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind,
 			      const struct roami_start *const *starts);
+
+/* The job whose threads have these surroundings. */
+static inline struct roami_job *roami_job_of(void *real)
+{
+	return (void *)((uint8_t *)real - offsetof(struct roami_job, real));
+}
 
 static inline bool roami_job_undecided(const struct roami_job *job)
 {
@@ -333,6 +345,10 @@ void roami_single_begin(struct roami_job *job);
  */
 bool roami_single_take(struct roami_job *job, uint64_t first, uint64_t end, int fd);
 
+/* How many such ranges there are, and where one is. */
+size_t roami_single_count(const struct roami_job *job);
+void roami_single_range(const struct roami_job *job, size_t i, uint64_t *first_p, uint64_t *end_p);
+
 /* Copies all such bytes into the segment, which becomes the app view again. */
 enum roam_err roami_single_end(struct roami_job *job);
 
@@ -373,11 +389,45 @@ enum roam_err roami_job_option(const struct roami_job *job, unsigned region, con
 void *roami_job_alloc(struct roami_job *job, size_t bytes, const struct roam_region *region,
 		      enum roam_err *err_p);
 enum roam_err roami_job_free(struct roami_job *job, void *block);
-/* Decides what happens to the leases of the other nodes, which have ended. */
+/*
+ * Takes over where blocks of other hosts' nodes lie, while these serve; then, when all other nodes
+ * have ended, decides what happens to their leases.
+ */
+void roami_job_fetch_marks(struct roami_job *job);
 void roami_job_collect_parts(struct roami_job *job);
 enum roam_err roami_job_place(struct roami_job *job, const struct roami_placement *place);
 
 /* Does what was noted while alone, in the mapped segments, now that the nodes are known. */
 void roami_job_collect_blocks(struct roami_job *job);
+
+/* ---- left.c: parts of the heap with blocks of nodes that have ended */
+
+/* Whether a part of node 0's, which has all marks, has free pages that a node can lease. */
+bool roami_left_spare(struct roami_job *job, uint64_t offset, uint64_t bytes);
+
+/* Leases a spare part of a region, which begins at `base`, for this node's allocator. */
+bool roami_left_adopt(struct roami_job *job, struct roami_alloc *alloc,
+		      struct roami_heap_parts *pool, uint64_t base);
+
+/* Before a block of a part that is nobody's is freed.  False: by now it is a node's. */
+bool roami_left_disturb(struct roami_job *job, struct roami_heap_parts *pool, uint32_t part);
+
+/* Such a part without blocks becomes free, unless another thread made it so before. */
+void roami_left_put(struct roami_job *job, struct roami_heap_parts *pool, uint32_t part,
+		    uint64_t interval);
+
+/* The end of such a block. */
+uint64_t roami_left_end(const struct roami_job *job, uint64_t offset);
+
+/* ---- notes.c: placements that are made before the nodes are known */
+
+struct roami_note {
+	struct roami_placement place;
+	bool block; /* of a new block; else of pages of one that is there */
+};
+
+/* Notes a placement for the nodes of this CREATE and later ones. */
+enum roam_err roami_notes_add(struct roami_job *job, const struct roami_placement *place,
+			      bool block);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void roami_boot_layout(struct roami_layout *layout, const struct roami_options *options)
@@ -60,9 +61,13 @@ int roami_boot_segment(const struct roami_layout *layout, unsigned node)
 
 bool roami_boot_fits(const struct roami_layout *layout, int fd)
 {
-	const struct roami_ctl *ctl = mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED, fd, 0);
+	const struct roami_ctl *ctl;
+	struct stat stat;
 	bool fits;
 
+	if (fstat(fd, &stat) != 0 || stat.st_size < (off_t)sizeof(*ctl))
+		return false;
+	ctl = mmap(NULL, sizeof(*ctl), PROT_READ, MAP_SHARED, fd, 0);
 	if (ctl == MAP_FAILED)
 		return false;
 	fits = ctl->magic == ROAMI_SEGMENT_MAGIC && ctl->heap_bytes == layout->heap_bytes &&

@@ -30,6 +30,12 @@ bool roami_boot_apart(const struct roami_options *options, char *why, size_t byt
 void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char *text,
 		      size_t bytes);
 
+/*
+ * Appends which statics of the program a node's threads wait for, if `text` does not have them yet:
+ * "; 0x... is prog+0x4010 (queue), 0x... is ...".
+ */
+void roami_boot_places(const struct roami_ctl *ctl, char *text, size_t bytes);
+
 /* What threads of a node wait for, "in 2 threads at barrier 0x... (3 of 4 threads arrived)". */
 #define ROAMI_WAIT_BYTES 130
 void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
@@ -70,8 +76,19 @@ bool roami_boot_space(const struct roami_layout *layout, unsigned nodes, size_t 
 
 /*
  * Text to add to "was killed by signal N": that memory ran out, if the kernel has killed a process
- * since `kills_before` was roami_os_oom_kills().
+ * since `kills_before` was roami_os_oom_kills(); or that the node (its control page; NULL: not
+ * known) did not hear of the signal.
  */
-const char *roami_boot_oom(int signal, uint64_t kills_before);
+const char *roami_boot_why(const struct roami_ctl *ctl, int signal, uint64_t kills_before);
+
+/* A thread of a node with a team, for a control page or a launcher; 0: none. */
+static inline uint32_t roami_boot_dying_pack(unsigned process, unsigned mate)
+{
+	return (uint32_t)mate << 16 | (process + 1);
+}
+
+/* Text to add to how a node ended: ", in process 3, its thread 1"; "" if that is not known. */
+#define ROAMI_DYING_BYTES 48u
+void roami_boot_dying(uint32_t dying, char text[ROAMI_DYING_BYTES]);
 
 #endif

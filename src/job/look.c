@@ -11,13 +11,13 @@
 #include "home/reach.h"
 #include "job/hang.h"
 #include "msg/msg.h"
-#include "msg/msg_state.h"
 #include "run/probe.h"
 
 #define ANSWER_MS  20u  /* time given to nodes to answer, */
 #define ANSWERS    100u /* so often */
-#define LOCK_TRIES 50u
-#define LOCK_US    100u
+#define PLACES_NS   UINT64_C(1000000000) /* for a node's threads to say where they compute */
+#define COUNT_TRIES 50u
+#define COUNT_US    100u
 
 unsigned roami_look_waiting(const struct roami_ctl *ctl)
 {
@@ -32,11 +32,6 @@ unsigned roami_look_waiting(const struct roami_ctl *ctl)
 	return count;
 }
 
-struct roami_ctl *roami_look_near(const struct roami_node *node, unsigned peer)
-{
-	return roami_reach_ctl(node, peer);
-}
-
 void roami_look_at(struct roami_ctl *ctl)
 {
 	atomic_fetch_add(&ctl->look, 1);
@@ -48,48 +43,33 @@ void roami_look_at(struct roami_ctl *ctl)
 /* Whether every thread of the process is known: threads that wait, and the library's own. */
 static bool node_known(const struct roami_hang *hang)
 {
-	unsigned waiting = roami_look_waiting(hang->node->self->ctl), links = 0;
-	int tasks = roami_os_tasks();
+	unsigned waiting = roami_look_waiting(hang->node->self->ctl);
+	unsigned known = waiting + atomic_load(&hang->real->helpers);
 
-	if (tasks >= 0) {
-		links = roami_os_links(tasks);
-		close(tasks);
-	}
-	return waiting == atomic_load(&hang->node->self->ctl->threads) && !roami_os_traced() &&
-	       links == 2 + waiting + atomic_load(&hang->real->helpers);
-}
-
-/* Locks out handlers of messages: the one that woke this thread may still run. */
-static bool node_lock(struct roami_node *node)
-{
-	for (unsigned i = 0; i < LOCK_TRIES; i++) {
-		if (roami_spin_try(&msg_of(node)->poll_lock))
-			return true;
-		usleep(LOCK_US);
-	}
-	return false;
+	return waiting == atomic_load(&hang->node->self->ctl->threads) +
+				  roami_last_waits(hang->real) &&
+	       !roami_os_traced() && roami_os_threads() == known + roami_last_threads(hang->real);
 }
 
 /*
  * Whether only waiting threads could do anything on this node, and no message is being handled or
- * kept until later.  Also counts the messages, none of them in the middle of its handling.
+ * kept until later.  Also counts the messages.  The handler that woke this thread may still run.
  */
 static bool node_quiet(struct roami_hang *hang, uint64_t *sent_p, uint64_t *received_p)
 {
-	struct roami_node *node = hang->node;
-	bool quiet = node_known(hang);
+	bool quiet = node_known(hang), kept = true;
 
 	*sent_p = *received_p = 0;
-	if (!node_lock(node))
-		return false;
-	quiet &= msg_of(node)->parked.count == 0 && atomic_load(&msg_of(node)->out_waiting) == 0;
-	roami_probe_count(node, sent_p, received_p);
-	roami_spin_unlock(&msg_of(node)->poll_lock);
-	return quiet;
+	for (unsigned i = 0; i < COUNT_TRIES; i++) {
+		if (roami_msg_count(hang->node, sent_p, received_p, &kept))
+			break;
+		usleep(COUNT_US);
+	}
+	return quiet && !kept;
 }
 
 /* Where a thread is; a running thread is asked by our signal. */
-static uintptr_t thread_pc(pid_t tid)
+static uintptr_t thread_pc(pid_t tid, uint64_t until)
 {
 	char path[64], text[200];
 	uintptr_t pc = 0;
@@ -105,7 +85,7 @@ static uintptr_t thread_pc(pid_t tid)
 	if (strncmp(text, "running", 7) != 0 && strrchr(text, ' ') != NULL)
 		sscanf(strrchr(text, ' '), " %lx", &pc);
 	else
-		pc = (uintptr_t)roami_hang_sample(tid);
+		pc = (uintptr_t)roami_hang_sample(tid, until);
 	return pc;
 }
 
@@ -126,6 +106,7 @@ static void node_places(struct roami_hang *hang)
 {
 	struct roami_ctl *ctl = hang->node->self->ctl;
 	struct roami_probed *probed = &ctl->probed;
+	uint64_t until = roami_os_now_ns() + PLACES_NS;
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < atomic_load(&ctl->seats) && count < ROAMI_PLACES; i++) {
@@ -134,7 +115,7 @@ static void node_places(struct roami_hang *hang)
 
 		if (tid != 0 && threads_of(hang->node)->threads[i].registered &&
 		    atomic_load(&ctl->waits[i].kind) == 0)
-			pc = thread_pc(tid);
+			pc = thread_pc(tid, until);
 		if (pc != 0)
 			count = place_add(probed, count, pc);
 	}
@@ -182,39 +163,84 @@ void roami_look_answer(struct roami_hang *hang)
 
 /* ------------------------------------------------------------------------------------- asking */
 
-/*
- * Whether a node has answered: a near one's serial has grown, or a far one's copy has the token of
- * this look.
- */
-bool roami_look_answered(const struct roami_hang *hang, unsigned peer)
+/* The serial of a peer that is asked in its control page grows when it has answered. */
+static void mapped_ask(struct roami_hang *hang, unsigned peer, uint32_t token)
 {
-	const struct roami_ctl *near = roami_look_near(hang->node, peer);
+	struct roami_ctl *ctl = hang->node->segments[peer].ctl;
 
-	if (near != NULL)
-		return (int32_t)(atomic_load(&near->probed.serial) - hang->asked[peer]) >= 0;
-	return atomic_load(&hang->node->segments[peer].ctl->probe) == hang->asked[peer];
+	(void)token;
+	hang->asked[peer] = atomic_fetch_add(&ctl->probe, 1) + 1;
+	roami_look_at(ctl);
 }
 
-static void look_ask(struct roami_hang *hang, unsigned peer, uint32_t token)
+static bool mapped_answered(const struct roami_hang *hang, unsigned peer)
 {
-	struct roami_ctl *near = roami_look_near(hang->node, peer);
+	const struct roami_ctl *ctl = hang->node->segments[peer].ctl;
 
-	if (near != NULL) {
-		hang->asked[peer] = atomic_fetch_add(&near->probe, 1) + 1;
-		roami_look_at(near);
-		return;
-	}
+	return (int32_t)(atomic_load(&ctl->probed.serial) - hang->asked[peer]) >= 0;
+}
+
+static void mapped_forget(struct roami_hang *hang, unsigned peer)
+{
+	(void)hang, (void)peer;
+}
+
+static void mapped_pass(struct roami_node *node, uint32_t by)
+{
+	roami_probe_quits(node->segments[0].ctl, node->self->ctl);
+	if (by != ROAMI_ASK_NONE)
+		atomic_store(&node->segments[0].ctl->ask, by);
+	roami_look_at(node->segments[0].ctl);
+}
+
+/* The copy of the control page of a peer that is asked by message has the token of its answer. */
+static void told_ask(struct roami_hang *hang, unsigned peer, uint32_t token)
+{
 	hang->asked[peer] = token;
 	roami_probe_forget(hang->node->segments[peer].ctl);
 	roami_probe_ask(hang->node, peer, token);
+}
+
+static bool told_answered(const struct roami_hang *hang, unsigned peer)
+{
+	return atomic_load(&hang->node->segments[peer].ctl->probe) == hang->asked[peer];
+}
+
+static void told_forget(struct roami_hang *hang, unsigned peer)
+{
+	roami_probe_forget(hang->node->segments[peer].ctl);
+}
+
+static void told_pass(struct roami_node *node, uint32_t by)
+{
+	roami_probe_pass(node, by != ROAMI_ASK_NONE);
+}
+
+static const struct roami_look look_mapped = {false, mapped_ask, mapped_answered, mapped_forget,
+					      mapped_pass};
+static const struct roami_look look_told = {true, told_ask, told_answered, told_forget, told_pass};
+
+void roami_look_init(struct roami_hang *hang)
+{
+	const struct roami_node *node = hang->node;
+
+	for (unsigned peer = 0; peer < node->nodes; peer++) {
+		hang->look[peer] =
+			roami_reach_choose_ctl(node, peer, &look_mapped, &look_told);
+		hang->apart |= hang->look[peer]->told;
+	}
+}
+
+bool roami_look_answered(const struct roami_hang *hang, unsigned peer)
+{
+	return hang->look[peer]->answered(hang, peer);
 }
 
 void roami_look_forget(struct roami_hang *hang)
 {
 	atomic_fetch_add(&hang->node->self->ctl->token, 1); /* answers still to come are too late */
 	for (unsigned peer = 0; hang->apart && peer < hang->node->nodes; peer++)
-		if (roami_look_near(hang->node, peer) == NULL)
-			roami_probe_forget(hang->node->segments[peer].ctl);
+		hang->look[peer]->forget(hang, peer);
 }
 
 bool roami_look_all(struct roami_hang *hang)
@@ -226,7 +252,7 @@ bool roami_look_all(struct roami_hang *hang)
 	token += token == 0;
 	atomic_store(&node->self->ctl->token, token);
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		look_ask(hang, peer, token);
+		hang->look[peer]->ask(hang, peer, token);
 	for (unsigned turn = 0; !all && turn < ANSWERS; turn++) {
 		if (turn > 0)
 			usleep(ANSWER_MS * 1000);

@@ -135,7 +135,7 @@ static enum roam_err rerun_move(struct roami_job *job)
 }
 
 /* Becomes a node, once all processes have come, and have allocated alike. */
-static enum roam_err rerun_meet(struct roami_job *job, unsigned asked)
+static enum roam_err rerun_gather(struct roami_job *job, unsigned asked)
 {
 	enum roam_err err = roami_job_come(job, asked);
 
@@ -172,7 +172,7 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 	roami_job_collect_blocks(job);
 	roami_team_waits(job, roami_job_here(job));
 	if (err == ROAM_OK)
-		err = rerun_meet(job, nodes);
+		err = rerun_gather(job, nodes);
 	if (err == ROAM_OK && job->me != 0)
 		roami_job_seal_allocs(job);
 	if (err == ROAM_OK)
@@ -328,13 +328,20 @@ static void rerun_ended(struct roami_job *job)
 	atomic_store(&roami_job_ctl(job, 0)->joined, ROAMI_JOINED_LEFT);
 }
 
+/* By messages, while the others serve. */
+static void rerun_served(struct roami_job *job)
+{
+	roami_job_fetch_marks(job);
+	roami_collect_take(job);
+}
+
 const struct roami_main roami_main_repeats = {
 	.start = rerun_start,
 	.create = rerun_create,
 	.create_all = rerun_create_all,
 	.seal = rerun_seal,
 	.check = rerun_check,
-	.served = roami_collect_take, /* by messages, while the others serve */
+	.served = rerun_served,
 	.ended = rerun_ended,
 };
 
@@ -414,23 +421,15 @@ struct rerun_past {
 };
 
 /* The bytes of [at, end) of a segment, page by page; `heap`: of the heap, but for the creator's. */
-static void rerun_store_range(const struct roami_job *job, struct rerun_past past, off_t at,
-			      off_t end, uint8_t *to, bool heap)
+static void rerun_store_range(const struct roami_job *job, struct rerun_past past, uint64_t at,
+			      uint64_t end, uint8_t *to, bool heap)
 {
-	off_t begin = at;
+	uint64_t begin = at, data;
 
-	while (at < end) {
-		off_t data = lseek(past.fd, at, SEEK_DATA);
-
-		if (data < 0 || data >= end)
-			return;
-		at = lseek(past.fd, data, SEEK_HOLE);
-		if (at < 0 || at > end)
-			at = end;
-		for (data -= data % (off_t)ROAMI_PAGE; data < at; data += (off_t)ROAMI_PAGE)
-			if (!heap || !rerun_creators(job, (uint64_t)(data - begin)))
+	while (roami_os_data(past.fd, &at, end, &data))
+		for (data -= data % ROAMI_PAGE; data < at; data += ROAMI_PAGE)
+			if (!heap || !rerun_creators(job, data - begin))
 				rerun_store(to + (data - begin), past.base + data);
-	}
 }
 
 /* What the program stored, and where its blocks are. */
@@ -438,9 +437,9 @@ static void rerun_store_all(const struct roami_job *job, struct rerun_past past)
 {
 	const struct roami_layout *layout = &job->layout;
 
-	rerun_store_range(job, past, (off_t)layout->heap,
-			  (off_t)(layout->heap + layout->heap_bytes), job->app, true);
-	rerun_store_range(job, past, (off_t)layout->blocks, (off_t)layout->rings,
+	rerun_store_range(job, past, layout->heap, layout->heap + layout->heap_bytes, job->app,
+			  true);
+	rerun_store_range(job, past, layout->blocks, layout->rings,
 			  (uint8_t *)job->bases[job->me] + layout->blocks, false);
 }
 
@@ -466,7 +465,7 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	atomic_store(&roami_job_ctl(job, 0)->creator_end, job->layout.heap_bytes);
 	roami_job_collect_blocks(job);
 	roami_team_waits(job, roami_job_here(job));
-	err = rerun_meet(job, 0);
+	err = rerun_gather(job, 0);
 	if (err != ROAM_OK)
 		return err;
 	job->life = ROAMI_JOB_JOINED;

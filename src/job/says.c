@@ -15,7 +15,7 @@
 /* The job to which a node's environment belongs. */
 static struct roami_job *job_of(struct roami_node *node)
 {
-	return (void *)((uint8_t *)node->env_state - offsetof(struct roami_job, real));
+	return roami_job_of(node->env_state);
 }
 
 /* Says what the nodes wait for; of other hosts' nodes, what this node knows. */

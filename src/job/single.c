@@ -16,6 +16,20 @@ struct single_range {
 	bool anonymous; /* over a hole of the segment; else the segment may have old bytes */
 };
 
+size_t roami_single_count(const struct roami_job *job)
+{
+	return job->single.count;
+}
+
+void roami_single_range(const struct roami_job *job, size_t i, uint64_t *first_p, uint64_t *end_p)
+{
+	const struct single_range *ranges = (const void *)job->single.items;
+
+	roami_assert(i < job->single.count);
+	*first_p = ranges[i].first;
+	*end_p = ranges[i].end;
+}
+
 bool roami_single_take(struct roami_job *job, uint64_t first, uint64_t end, int fd)
 {
 	struct single_range *range = roami_os_vec_grow(&job->single, sizeof(*range), 1);

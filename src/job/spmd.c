@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "home/far.h"
+#include "home/placement.h"
 #include "job/job.h"
 #include "os/os.h"
 #include "sync/state.h"

@@ -75,6 +75,11 @@ struct roami_start {
 	 */
 	void (*fail)(struct roami_job *job, const char *line);
 	/*
+	 * Tells the launcher, which reports the node's end, that this thread is about to end it
+	 * (see roami_boot_dying).  Async-signal-safe.  NULL: it is in the control page.
+	 */
+	void (*dying)(struct roami_job *job, uint32_t thread);
+	/*
 	 * Ends what does not end by itself when this process ends; the line that says why is
 	 * printed.  `lost`: 1 + a node that does not answer, 0: none.  From any thread.
 	 */

@@ -186,6 +186,28 @@ static bool statics_points(const struct roami_job *job, const struct roami_stati
 	return false;
 }
 
+bool roami_statics_written(const struct roami_job *job, size_t *at_p, char *text, size_t bytes)
+{
+	const struct roami_statics *statics = &job->statics;
+	char users[300] = "";
+
+	if (!statics_wanted(job) || statics->table == NULL || statics->noted)
+		return false;
+	while (*at_p < statics->image.count) {
+		const struct roami_static *one = &statics->image.statics[(*at_p)++];
+
+		if (statics_shared(job, one) || !statics_changed(statics, one))
+			continue;
+		roami_image_users(&statics->image, one, users, sizeof(users));
+		snprintf(text, bytes,
+			 "statics: %s (%zu bytes) was written after CREATE on node %u, and no "
+			 "other node sees that; used by %s",
+			 one->name, one->bytes, job->me, users);
+		return true;
+	}
+	return false;
+}
+
 void roami_statics_broken(struct roami_job *job, unsigned dead)
 {
 	const struct roami_statics *statics = &job->statics;

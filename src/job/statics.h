@@ -75,4 +75,11 @@ size_t roami_statics_report(struct roami_job *job, unsigned nodes);
  */
 void roami_statics_broken(struct roami_job *job, unsigned dead);
 
+/*
+ * The job hangs.  Names in a line of text the next variable, from number *at_p on, that this node
+ * has written since CREATE: other nodes may wait for what it says.  false: there is none.  Called
+ * by a thread of the library.
+ */
+bool roami_statics_written(const struct roami_job *job, size_t *at_p, char *text, size_t bytes);
+
 #endif

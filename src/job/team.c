@@ -5,9 +5,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/thread.h"
+#include "fault/signals.h"
 #include "job/job.h"
+#include "os/inside.h"
 #include "sync/state.h"
 #include "sync/sync.h"
 
@@ -125,6 +128,28 @@ bool roami_team_fixed(const struct roami_job *job)
 	return job->team.mates != NULL;
 }
 
+void roami_team_dying(struct roami_job *job)
+{
+	struct roami_thread *self;
+	uint32_t thread, none = 0;
+
+	if (!roami_team_fixed(job) || job->pid != getpid() || !roami_seated(job->node))
+		return;
+	self = roami_thread_self(job->node);
+	if (!self->registered)
+		return;
+	thread = roami_boot_dying_pack(roami_team_process(job, job->me) + self->mate, self->mate);
+	if (!atomic_compare_exchange_strong(&roami_job_ctl(job, job->me)->dying, &none, thread))
+		return;
+	if (job->start->dying != NULL)
+		job->start->dying(job, thread);
+}
+
+static void team_dying(void *arg)
+{
+	roami_team_dying(arg);
+}
+
 /* -------------------------------------------------------------------------------------- threads */
 
 /* Called when a thread's function returns or calls pthread_exit. */
@@ -152,7 +177,6 @@ static void *team_main(void *arg)
 
 	if (self->job->options.pin)
 		team_pin(self->job, self->number);
-	roami_os_faults_unblock();
 	roami_stats_team(self->job->node->stats, self->job->team.threads, self->number);
 	thread->registered = true; /* the thread was counted before */
 	thread->mate = self->number;
@@ -232,6 +256,7 @@ enum roam_err roami_team_start(struct roami_job *job, void (*fn)(void))
 		job->real.fits = threads <= roami_os_cpus();
 	roami_stats_team(job->node->stats, threads, 0);
 	roami_os_mask_get(&job->team.mask);
+	roami_signals_last(team_dying, job); /* without that the node alone is named */
 	for (unsigned number = 1; number < threads && err == ROAM_OK; number++)
 		err = team_thread(job, number, fn);
 	if (job->options.pin)
@@ -272,17 +297,25 @@ static bool team_over(void *arg)
 void roami_team_join(struct roami_job *job)
 {
 	struct roami_team *team = &job->team;
+	bool counted;
 
 	roami_os_vec_free(&team->functions, sizeof(void (*)(void)));
 	if (team->mates == NULL)
 		return;
-	/* While it waits here, this thread counts as a helper, which cannot go on by itself. */
+	/*
+	 * While it waits here, this thread counts as a helper, which cannot go on by itself.  One
+	 * that has come in the first one's place is not counted among the node's.
+	 */
+	counted = roami_thread_self(job->node)->registered;
 	atomic_fetch_add(&job->real.helpers, 1);
-	roami_state_set(job->node, ROAMI_STATE_THREADS, UINT64_MAX, true);
+	roami_state_set(job->node, ROAMI_STATE_THREADS, counted ? UINT64_MAX : 0, true);
+	roami_inside.free = true;
 	roami_wait(job->node, team_over, team);
+	roami_inside.free = false;
 	for (unsigned number = 1; number < team->threads; number++)
 		pthread_join(team->mates[number - 1].thread, NULL);
-	roami_state_set(job->node, ROAMI_STATE_THREADS, 1, true);
+	roami_signals_last(NULL, NULL);
+	roami_state_set(job->node, ROAMI_STATE_THREADS, counted ? 1 : 0, true);
 	atomic_fetch_sub(&job->real.helpers, 1);
 	if (job->nodes == 1)
 		job->real.fits = true;

@@ -86,6 +86,12 @@ unsigned roami_team_mate(const struct roami_job *job);
  */
 bool roami_team_ends(const struct roami_job *job, const char *call);
 
+/*
+ * The calling thread is about to end the node: notes it, for the line that says how the node ended.
+ * Does nothing if it is none of the node's threads.  Async-signal-safe.
+ */
+void roami_team_dying(struct roami_job *job);
+
 /* The first process of a node, and the node of a process. */
 unsigned roami_team_process(const struct roami_job *job, unsigned node);
 unsigned roami_team_node(const struct roami_job *job, unsigned process);

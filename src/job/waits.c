@@ -66,8 +66,16 @@ void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
 		waits_tuple(ctls, nodes, group, text + used, bytes - used);
 		return;
 	}
+	if (group->kind == ROAMI_WAITS_DP)
+		snprintf(text + used, bytes - used, "%s endpoint %u%s",
+			 group->id % 2 != 0 ? "to send to" : "to receive at",
+			 (unsigned)(group->id / 2),
+			 (group->of & ROAMI_WAITS_ENDS) != 0 ? " until a time" : "");
 	if (group->kind == ROAMI_WAITS_ANSWER)
 		snprintf(text + used, bytes - used, "for a page or an answer of another node");
+	if (group->kind == ROAMI_WAITS_HOLD)
+		snprintf(text + used, bytes - used, "in roam_tx for its thread %u to stop",
+			 (unsigned)group->id);
 	if (group->kind == 0 || group->kind > KINDS)
 		return;
 	roami_sync_name(group->id, waits_kinds[group->kind - 1], what);
@@ -96,6 +104,34 @@ static size_t waits_node(const struct roami_ctl *const *ctls, unsigned nodes, un
 					 used == 0 ? ";" : ",", node, what);
 	}
 	return used;
+}
+
+/* Whether a thread waits for an object that its program or a library has as a static. */
+static bool waits_named(const struct roami_waiting *waiting, char place[ROAMI_OS_PLACE_BYTES])
+{
+	uint32_t kind = atomic_load(&waiting->kind);
+	uint64_t id = atomic_load(&waiting->id);
+
+	if (kind == 0 || kind > KINDS || id < ROAMI_SYNCED_OWN)
+		return false;
+	roami_os_place((const void *)id, place); /* NOLINT: an address */
+	return place[0] != '0';
+}
+
+void roami_boot_places(const struct roami_ctl *ctl, char *text, size_t bytes)
+{
+	char place[ROAMI_OS_PLACE_BYTES], what[ROAMI_OS_PLACE_BYTES + 30];
+	size_t used = strlen(text);
+
+	for (unsigned i = 0; i < atomic_load(&ctl->seats); i++) {
+		if (!waits_named(&ctl->waits[i], place))
+			continue;
+		snprintf(what, sizeof(what), "%#llx is %s",
+			 (unsigned long long)atomic_load(&ctl->waits[i].id), place);
+		if (strstr(text, what) == NULL && used + strlen(what) + 3 < bytes)
+			used += (size_t)snprintf(text + used, bytes - used, "%s %s",
+						 used == 0 ? ";" : ",", what);
+	}
 }
 
 void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char *text,

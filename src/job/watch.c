@@ -1,8 +1,7 @@
 /*
  * Nodes of one host watch each other's processes.  The first node has a pidfd of every other one,
- * and a thread that sleeps on them.  The first node itself is watched, too.  If it has forked the
- * others, node 1 reports its end, and the kernel's signal ends the others; a launcher's nodes all
- * watch it.
+ * and a thread that sleeps on them.  All others watch the first one.  (The kernel's own signal at a
+ * parent's end would come at the end of the parent's thread that has forked.)
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fault/signals.h"
 #include "job/job.h"
 #include "os/os.h"
 
@@ -56,11 +55,22 @@ static void watch_kill(struct roami_watch *watch)
 			syscall(SYS_pidfd_send_signal, watch->pidfds[node], SIGKILL, NULL, 0);
 }
 
-const char *roami_boot_oom(int signal, uint64_t kills_before)
+const char *roami_boot_why(const struct roami_ctl *ctl, int signal, uint64_t kills_before)
 {
-	return signal == SIGKILL && roami_os_oom_kills() > kills_before
-		       ? ": the memory cgroup has no memory left"
-		       : "";
+	if (signal == SIGKILL && roami_os_oom_kills() > kills_before)
+		return ": the memory cgroup has no memory left";
+	if (ctl != NULL && (atomic_load(&ctl->heard) & ROAMI_SIGNALS_BIT(signal)) != 0)
+		return ": roam's handler did not get it, because the program has blocked, "
+		       "ignored or reset it, or its stack was full";
+	return "";
+}
+
+void roami_boot_dying(uint32_t dying, char text[ROAMI_DYING_BYTES])
+{
+	text[0] = '\0';
+	if (dying != 0)
+		snprintf(text, ROAMI_DYING_BYTES, ", in process %u, its thread %u",
+			 (dying & UINT16_MAX) - 1, dying >> 16);
 }
 
 #define LAUNCHER_US 300000u /* time for the launcher to end all its processes */
@@ -107,24 +117,50 @@ static int watch_line(const struct roami_watch *watch, unsigned node, const sigi
 		      const char *waits, char *text, size_t bytes)
 {
 	int pid = (int)watch->pids[node], status = info->si_status;
+	char thread[ROAMI_DYING_BYTES];
 
+	roami_boot_dying(atomic_load(&watch->ctls[node]->dying), thread);
 	if (info->si_code == 0)
 		return snprintf(text, bytes,
-				"roam: node %u (pid %d) ended before the job's end%s%s\n", node,
-				pid, roami_boot_oom(SIGKILL, watch->oom_kills), waits);
+				"roam: node %u (pid %d) ended before the job's end%s%s%s\n", node,
+				pid, thread, roami_boot_why(NULL, SIGKILL, watch->oom_kills),
+				waits);
 	if (info->si_code == CLD_EXITED)
 		return snprintf(
 			text, bytes,
-			"roam: node %u (pid %d) exited with status %d before the job's end%s\n",
-			node, pid, status, waits);
-	return snprintf(text, bytes, "roam: node %u (pid %d) was killed by signal %d (%s)%s%s\n",
+			"roam: node %u (pid %d) exited with status %d before the job's end%s%s\n",
+			node, pid, status, thread, waits);
+	return snprintf(text, bytes, "roam: node %u (pid %d) was killed by signal %d (%s)%s%s%s\n",
 			node, pid, status, strsignal(status),
-			roami_boot_oom(status, watch->oom_kills), waits);
+			thread, roami_boot_why(watch->ctls[node], status, watch->oom_kills), waits);
 }
 
 static bool watch_told(const siginfo_t *info)
 {
 	return info->si_code == CLD_EXITED && info->si_status == ROAMI_EXIT_TOLD;
+}
+
+/*
+ * The creator has ended.  Its other nodes end by themselves, but not those that are stopped.  A
+ * process that has the number of one that has ended hardly belongs to this job's group already.
+ */
+static void watch_kill_siblings(const struct roami_watch *watch)
+{
+	for (unsigned node = 0; node < watch->nodes; node++) {
+		pid_t pid = atomic_load(&watch->ctls[node]->pid);
+
+		if (node != watch->first && node != watch->job->me && pid > 0 &&
+		    getpgid(pid) == getpgrp())
+			kill(pid, SIGKILL);
+	}
+}
+
+/* Ends the nodes that the first one forked, but gives another one time to write the line. */
+static void watch_end_forked(const struct roami_watch *watch, bool told)
+{
+	if (!told)
+		usleep(TOLD_US);
+	watch_kill_siblings(watch);
 }
 
 /* Reports the end of the node that watches all others, often node 0; no other node would. */
@@ -136,11 +172,12 @@ static void *watch_first_main(void *arg)
 	char text[1024], waits[ROAMI_WAITS_BYTES] = "";
 	siginfo_t info = {0};
 	int length;
+	bool tells;
 
 	while (poll(fds, 2, -1) < 0)
 		;
 	if (atomic_load(&watch->ctls[0]->job) == ROAMI_JOB_ENDING ||
-	    atomic_load(&watch->ctls[1]->joined) == ROAMI_JOINED_LEFT) {
+	    atomic_load(&watch->ctls[watch->job->me]->joined) == ROAMI_JOINED_LEFT) {
 		atomic_fetch_sub(watch->helpers, 1);
 		return NULL;
 	}
@@ -150,13 +187,14 @@ static void *watch_first_main(void *arg)
 	if (watch->job->start->parent) /* the launcher may be ending all of us, one by one */
 		usleep(LAUNCHER_US);
 	watch_waits(watch, first, waits, sizeof(waits));
-	if (watch_told(&info))
-		_exit(ROAMI_EXIT_TOLD);
 	length = watch_line(watch, first, &info, waits, text, sizeof(text));
-	if (atomic_exchange(&watch->ctls[0]->told, 1) == 0 &&
-	    write(STDERR, text, (size_t)length) < 0)
-		_exit(1);
-	watch_abort(watch);
+	tells = !watch_told(&info) && atomic_exchange(&watch->ctls[0]->told, 1) == 0;
+	if (tells)
+		(void)!write(STDERR, text, (size_t)length); /* the others must end in any case */
+	if (!watch_told(&info))
+		watch_abort(watch);
+	if (watch->job->start == &roami_start_fork) /* no launcher ends the others */
+		watch_end_forked(watch, tells);
 	_exit(ROAMI_EXIT_TOLD);
 }
 
@@ -288,11 +326,7 @@ enum roam_err roami_watch_creator(struct roami_job *job, pid_t creator)
 
 	if (err != ROAM_OK)
 		return err;
-	/*
-	 * From now on the thread watches the creator, in place of the kernel's signal.  The pidfd
-	 * is the creator's if the creator is still the parent.
-	 */
-	prctl(PR_SET_PDEATHSIG, 0);
+	/* The pidfd is the creator's if the creator is still the parent. */
 	if (getppid() != creator)
 		_exit(ROAMI_EXIT_TOLD);
 	return ROAM_OK;

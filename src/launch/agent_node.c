@@ -3,12 +3,11 @@
  * brings what is to be known of the others, tells the end, and is told why the node fails
  * (launch/control.h).
  */
-#include <fcntl.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include "job/job.h"
 #include "launch/control.h"
 #include "launch/starts.h"
+#include "os/os.h"
 #include "run/probe.h"
 
 /* What is kept as roami_job.start_state. */
@@ -37,10 +37,25 @@ __attribute__((noreturn)) static void agent_lost(void)
 	_exit(ROAMI_EXIT_TOLD);
 }
 
+/* By the last error: the program has closed the way to the agent. */
+static bool agent_closed(void)
+{
+	return errno == EBADF || errno == ENOTSOCK;
+}
+
+/* If the way to the agent is closed, this node says itself why. */
 static void agent_fail(struct roami_job *job, const char *text)
 {
-	roami_control_send(agent_control(job), ROAMI_FRAME_FAIL, job->me, text, strlen(text));
+	if (!roami_control_send(agent_control(job), ROAMI_FRAME_FAIL, job->me, text,
+				strlen(text)) &&
+	    agent_closed())
+		fprintf(stderr, "roam: node %u: %s\n", job->me, text);
 	agent_lost();
+}
+
+static void agent_dying(struct roami_job *job, uint32_t thread)
+{
+	roami_control_send(agent_control(job), ROAMI_FRAME_DYING, job->me, &thread, sizeof(thread));
 }
 
 /* This process ends with the agent, whose child it is, or the child of a shell in between. */
@@ -49,7 +64,7 @@ static void agent_read_boot(struct roami_job *job, struct roami_frame *frame)
 	struct roami_boot boot = {.nodes = 0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	fcntl(agent_control(job), F_SETFD, FD_CLOEXEC);
+	roami_os_fds_keep(agent_control(job), 1);
 	if (!roami_control_send(agent_control(job), ROAMI_FRAME_JOIN, 0, NULL, 0))
 		agent_lost();
 	do /* the others may be failing already */
@@ -73,6 +88,7 @@ static void agent_lend(struct roami_job *job, int first)
 {
 	unsigned here = roami_job_here(job), at = 0;
 
+	roami_os_fds_keep(first, 2 * here);
 	if (!roami_boot_fits(&job->layout, first))
 		return;
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
@@ -159,8 +175,13 @@ static void *agent_main(void *arg)
 	struct roami_job *job = arg;
 	struct roami_frame *frame = malloc(sizeof(*frame));
 
-	while (frame != NULL && roami_control_receive(agent_control(job), frame))
+	errno = 0;
+	while (frame != NULL && roami_control_receive(agent_control(job), frame)) {
 		agent_told(job, frame);
+		errno = 0;
+	}
+	if (agent_closed())
+		agent_fail(job, ROAMI_HANG_CLOSED);
 	agent_lost();
 }
 
@@ -168,7 +189,8 @@ static enum roam_err agent_listen(struct roami_job *job)
 {
 	bool runs = roami_os_thread(NULL, agent_main, job);
 
-	atomic_fetch_add(&job->real.helpers, runs); /* it ends with the process */
+	job->start_threads += runs; /* it ends with the process: nodes of later rounds count it */
+	atomic_fetch_add(&job->real.helpers, runs);
 	return runs ? ROAM_OK : ROAM_ESYSTEM;
 }
 
@@ -216,4 +238,5 @@ const struct roami_start roami_start_agent = {
 	.connect = agent_connect,
 	.end = agent_end,
 	.fail = agent_fail,
+	.dying = agent_dying,
 };

@@ -15,7 +15,7 @@
 #include "job/start.h"
 #include "roam/transport.h"
 
-#define ROAMI_CARD_OPTIONS  64 /* options of a build at most */
+#define ROAMI_CARD_OPTIONS  80 /* options of a build at most */
 #define ROAMI_FRAME_PAYLOAD 16384u
 
 enum roami_frame_kind {
@@ -25,6 +25,7 @@ enum roami_frame_kind {
 	ROAMI_FRAME_TABLE,    /* to all nodes, when all have joined: struct roami_boot_table */
 	ROAMI_FRAME_FAIL,     /* from a node: why the job cannot go on, a line without an end */
 	ROAMI_FRAME_WAITS,    /* from a node: struct roami_wait_group, of all; to it: say so */
+	ROAMI_FRAME_DYING,    /* from a node: the thread that ends it, a uint32_t */
 	ROAMI_FRAME_END,      /* from node 0, and to all: the job has ended in order */
 	/* Between launcher and agents only. */
 	ROAMI_FRAME_HELLO,  /* an agent's first; node: the number of its host; struct roami_hello */
@@ -32,7 +33,7 @@ enum roami_frame_kind {
 	ROAMI_FRAME_ARG,    /* one argument of the program, which is the first */
 	ROAMI_FRAME_START,  /* struct roami_boot_start: go */
 	ROAMI_FRAME_EXIT,   /* from it: a node's wait status, and its pid: 2 int32_t */
-	ROAMI_FRAME_SIGNAL, /* to it: pass on signal `node` */
+	ROAMI_FRAME_SIGNAL, /* to it: pass on signal `node`; a uint32_t: SIGQUITs so far */
 	ROAMI_FRAME_INPUT,  /* of the standard input; none: its end; from it: more is wanted */
 	ROAMI_FRAME_QUIT,   /* end your nodes; node: nanoseconds are no more left to them if 0 */
 	ROAMI_FRAME_KINDS

@@ -296,24 +296,18 @@ static bool hub_connect(struct roami_bound *bound, struct roami_hub *hub)
 
 static bool hub_receive(struct roami_bound *bound, struct roami_hub *hub, void *data, size_t bytes)
 {
-	uint8_t *at = data;
+	enum roami_os_got got = ROAMI_OS_NOTHING;
+	size_t have = 0;
 
-	while (bytes > 0) {
-		ssize_t got;
-
+	while (got == ROAMI_OS_NOTHING) {
 		if (!roami_bound_wait(bound, hub->fd, POLLIN))
 			return false;
-		got = recv(hub->fd, at, bytes, MSG_DONTWAIT);
-		if (got < 0 && (errno == EINTR || errno == EAGAIN))
-			continue;
-		if (got <= 0) {
-			bound->quiet = true; /* it has said why */
-			return roami_bound_fail(bound, "node 0 has closed the connection");
-		}
-		at += got;
-		bytes -= (size_t)got;
+		got = roami_os_receive(hub->fd, data, &have, bytes);
 	}
-	return true;
+	if (got == ROAMI_OS_GOT)
+		return true;
+	bound->quiet = true; /* it has said why */
+	return roami_bound_fail(bound, "node 0 has closed the connection");
 }
 
 static bool hub_take(struct roami_bound *bound, struct roami_hub *hub, struct roami_blob *all)

@@ -91,13 +91,13 @@ struct roami_wire *roami_listener_turn(struct roami_listener *listener, const st
 
 	for (unsigned i = 0; i < ROAMI_LISTENER_STRANGERS && known == NULL; i++) {
 		struct roami_stranger *stranger = &listener->strangers[i];
-		enum roami_wire_got got = ROAMI_WIRE_NOTHING;
+		enum roami_os_got got = ROAMI_OS_NOTHING;
 
 		if (stranger->wire != NULL && polls[1 + i].revents != 0)
 			got = roami_wire_receive(stranger->wire, frame);
-		if (got == ROAMI_WIRE_LOST)
+		if (got == ROAMI_OS_LOST)
 			stranger->wire = roami_listener_hang_up(stranger->wire);
-		if (got != ROAMI_WIRE_GOT)
+		if (got != ROAMI_OS_GOT)
 			continue;
 		known = stranger->wire;
 		stranger->wire = NULL;
@@ -158,7 +158,7 @@ bool roami_listener_reach(struct roami_wire *wire, uint32_t address, uint16_t po
 		return false;
 	if (roami_wire_open(wire, fd, true, key))
 		while (!wire->keyed && listener_await(fd, POLLIN) &&
-		       roami_wire_receive(wire, frame) == ROAMI_WIRE_NOTHING)
+		       roami_wire_receive(wire, frame) == ROAMI_OS_NOTHING)
 			;
 	if (!wire->keyed)
 		roami_wire_close(wire);

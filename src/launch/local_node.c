@@ -2,6 +2,7 @@
  * A node that roam run has started on its only host: it has the segments of all, lent by the
  * launcher, which watches all nodes.  What each node runs stands in its control page.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "job/job.h"
 #include "launch/control.h"
 #include "launch/starts.h"
+#include "os/os.h"
 #include "sync/sync.h"
 
 _Static_assert(sizeof(struct roami_boot_card) <= ROAMI_COMES_BYTES, "a card fits");
@@ -39,6 +41,11 @@ static enum roam_err local_take(struct roami_job *job)
 		fprintf(stderr, "roam: ROAM_BOOT=%s: malformed\n", job->options.boot);
 		return ROAM_EINVAL;
 	}
+	if (fcntl((int)(fd + size), F_GETFD) < 0) {
+		fprintf(stderr, "roam: ROAM_BOOT is that of a node, which has started this "
+				"program or closed its descriptors: unset ROAM_BOOT\n");
+		return ROAM_EINVAL;
+	}
 	local_end_with_launcher((int)(fd + size));
 	if (!roami_boot_fits(&job->layout, (int)fd)) {
 		fprintf(stderr,
@@ -46,6 +53,7 @@ static enum roam_err local_take(struct roami_job *job)
 			"of roam: build the program with the roam that runs it\n");
 		return ROAM_EINVAL;
 	}
+	roami_os_fds_keep((int)fd, size + 1);
 	job->boot.me = rank;
 	job->boot.nodes = size;
 	job->boot.hosts = 1;

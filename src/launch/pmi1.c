@@ -305,7 +305,7 @@ static bool pmi1_inherited(struct roami_bound *bound, struct roami_pmi1 *pmi)
 	    !pmi1_env("PMI_SIZE", UINT_MAX, &bound->nodes))
 		return roami_bound_fail(bound, "PMI_FD without PMI_RANK or PMI_SIZE");
 	pmi->fd = (int)fd;
-	fcntl(pmi->fd, F_SETFD, FD_CLOEXEC);
+	roami_os_fds_keep(pmi->fd, 1);
 	return roami_bound_claim(bound, pmi->fd, 0);
 }
 

@@ -121,17 +121,6 @@ static bool client_claim(struct roami_bound *bound)
 	return roami_bound_claim(bound, client->own.claims, CLAIMS | process >> 2);
 }
 
-/* Threads of this process; 0: not known. */
-static unsigned client_threads(void)
-{
-	int tasks = roami_os_tasks();
-	unsigned links = tasks >= 0 ? roami_os_links(tasks) : 0;
-
-	if (tasks >= 0)
-		close(tasks);
-	return links > 2 ? links - 2 : 0;
-}
-
 /*
  * Begins PMIx, whose threads must take none of our signals.  If this process had one thread before,
  * all others are PMIx's.
@@ -139,7 +128,7 @@ static unsigned client_threads(void)
 static pmix_status_t client_init(struct roami_bound *bound)
 {
 	struct client *client = bound->state;
-	unsigned held = roami_os_fds_hold(), before = client_threads(), after;
+	unsigned held = roami_os_fds_hold(), before = roami_os_threads(), after;
 	sigset_t all, old;
 	pmix_status_t status;
 
@@ -148,7 +137,7 @@ static pmix_status_t client_init(struct roami_bound *bound)
 	status = client->init(&client->self, NULL, 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	roami_os_fds_release(held);
-	after = client_threads();
+	after = roami_os_threads();
 	bound->threads = before == 1 && after > 0 ? after - 1 : 0;
 	return status;
 }

@@ -6,16 +6,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "job/local.h"
 #include "launch/bind.h"
 #include "os/os.h"
 
-#define FEED_FIRST 200 /* descriptors below are the program's */
+#define RELAY_FIRST 200 /* descriptors below are the program's */
 
 /* The first of `count` free descriptors in a row; -1: there are none. */
 static int relay_row(unsigned count)
 {
 	long end = sysconf(_SC_OPEN_MAX);
-	int first = FEED_FIRST;
+	int first = RELAY_FIRST;
 
 	for (int at = first; at < first + (int)count; at++)
 		if (fcntl(at, F_GETFD) >= 0)
@@ -24,53 +25,65 @@ static int relay_row(unsigned count)
 	return first + (long)count <= end ? first : -1;
 }
 
-struct roami_stdin *roami_stdin_open(unsigned nodes, int from)
+bool roami_stdin_thread(const struct roami_stdin *relay, void *(*run)(void *arg), void *arg)
 {
-	struct roami_stdin *feed = calloc(1, sizeof(*feed));
+	bool runs = roami_os_thread(NULL, run, arg);
+
+	atomic_fetch_add(relay->aside, runs);
+	return runs;
+}
+
+struct roami_stdin *roami_stdin_open(unsigned nodes, int from, _Atomic uint32_t *aside)
+{
+	struct roami_stdin *relay = calloc(1, sizeof(*relay));
 	int end, there = -1;
 
-	if (from < 0 || feed == NULL || !roami_input_open(&feed->input, from))
+	if (from < 0 || relay == NULL || !roami_input_open(&relay->input, from))
 		return NULL;
-	feed->nodes = nodes;
-	feed->first = relay_row(nodes);
-	for (unsigned i = 0; i < nodes && feed->first >= 0; i++) {
-		if (!roami_input_pipe_open(&feed->pipes[i], &end))
+	relay->nodes = nodes;
+	relay->aside = aside;
+	relay->first = relay_row(nodes);
+	for (unsigned i = 0; i < nodes && relay->first >= 0; i++) {
+		if (!roami_input_pipe_open(&relay->pipes[i], &end))
 			return NULL;
-		there = dup3(end, feed->first + (int)i, O_CLOEXEC);
+		there = dup3(end, relay->first + (int)i, O_CLOEXEC);
 		close(end);
 		if (there < 0)
 			return NULL;
 	}
-	return feed->first >= 0 ? feed : NULL;
+	return relay->first >= 0 ? relay : NULL;
 }
 
 /* Copies until all nodes have all of the input, or none reads any more. */
 static void *relay_main(void *arg)
 {
-	struct roami_stdin *feed = arg;
+	struct roami_stdin *relay = arg;
 	struct pollfd polls[ROAMI_NODES_MAX + 1];
 
 	for (;;) {
-		nfds_t count = roami_input_polls(&feed->input, feed->pipes, feed->nodes, polls);
+		nfds_t count = roami_input_polls(&relay->input, relay->pipes, relay->nodes, polls);
 		/* Polls, because nothing announces that this job has the terminal again. */
 		bool waits = polls[0].fd < 0 &&
-			     roami_input_wanted(&feed->input, feed->pipes, feed->nodes);
+			     roami_input_wanted(&relay->input, relay->pipes, relay->nodes);
 		bool open = false;
 
-		for (unsigned i = 0; i < feed->nodes; i++)
-			open = open || feed->pipes[i].to >= 0;
+		for (unsigned i = 0; i < relay->nodes; i++)
+			open = open || relay->pipes[i].to >= 0;
 		if (!open)
-			return NULL;
-		if (poll(polls, count, waits ? ROAMI_LOOK_MS : -1) >= 0)
-			roami_input_copy(&feed->input, feed->pipes, feed->nodes,
-					 polls[0].revents != 0);
+			break;
+		if (poll(polls, count, waits ? ROAMI_LOOK_MS : -1) >= 0 &&
+		    !roami_input_copy(&relay->input, relay->pipes, relay->nodes,
+				      polls[0].revents != 0))
+			_exit(ROAMI_EXIT_TOLD); /* nodes would take a part for all of it */
 	}
+	atomic_fetch_sub(relay->aside, 1);
+	return NULL;
 }
 
-bool roami_stdin_start(struct roami_stdin *feed, unsigned me)
+bool roami_stdin_start(struct roami_stdin *relay, unsigned me)
 {
-	return dup2(feed->first + (int)me, STDIN_FILENO) >= 0 &&
-	       roami_os_thread(NULL, relay_main, feed);
+	return dup2(relay->first + (int)me, STDIN_FILENO) >= 0 &&
+	       roami_stdin_thread(relay, relay_main, relay);
 }
 
 bool roami_stdin_take(pid_t pid, int first, unsigned node)
@@ -83,9 +96,9 @@ bool roami_stdin_take(pid_t pid, int first, unsigned node)
 	return true;
 }
 
-void roami_stdin_taken(struct roami_stdin *feed)
+void roami_stdin_taken(struct roami_stdin *relay)
 {
-	atomic_store(&feed->taken, true);
-	for (unsigned i = 0; i < feed->nodes; i++)
-		close(feed->first + (int)i);
+	atomic_store(&relay->taken, true);
+	for (unsigned i = 0; i < relay->nodes; i++)
+		close(relay->first + (int)i);
 }

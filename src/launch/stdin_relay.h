@@ -19,20 +19,24 @@ struct roami_stdin {
 	struct roami_input_pipe pipes[ROAMI_NODES_MAX];
 	unsigned nodes;
 	int first; /* of the pipes' other ends, in a row, for the nodes to open */
+	_Atomic uint32_t *aside; /* of struct roami_real: counts the threads */
 	_Atomic bool taken;
 };
 
 /* Makes the pipes for what comes at `from`; NULL with errno. */
-struct roami_stdin *roami_stdin_open(unsigned nodes, int from);
+struct roami_stdin *roami_stdin_open(unsigned nodes, int from, _Atomic uint32_t *aside);
 
 /* All nodes know their hosts: this node's own input is its pipe, and a thread fills all pipes. */
-bool roami_stdin_start(struct roami_stdin *feed, unsigned me);
+bool roami_stdin_start(struct roami_stdin *relay, unsigned me);
 
 /* Another node: its input is its own of the pipes of process `pid`, from `first` on. */
 bool roami_stdin_take(pid_t pid, int first, unsigned node);
 
+/* A thread for the relay, which counts itself out at its end. */
+bool roami_stdin_thread(const struct roami_stdin *relay, void *(*run)(void *arg), void *arg);
+
 /* The nodes have their pipes, and all have come to CREATE: only node 0 reads on. */
-void roami_stdin_taken(struct roami_stdin *feed);
+void roami_stdin_taken(struct roami_stdin *relay);
 
 /* ---- stdin_relay_far.c: between hosts */
 
@@ -48,14 +52,14 @@ struct roami_stdin_place {
 };
 
 /* Node 0: a thread sends all input for `node` there. */
-bool roami_stdin_bring(const struct roami_stdin *feed, unsigned node,
+bool roami_stdin_bring(const struct roami_stdin *relay, unsigned node,
 		       const struct roami_stdin_place *place);
 
 /*
- * The first node of another host: the feed of its nodes, to which a thread brings what comes.  Node
+ * The first node of another host: its nodes' relay, to which a thread brings what comes.  Node
  * 0 tries so many addresses of the host; if it does not come by then the input is at its end.
  */
 struct roami_stdin *roami_stdin_fetch(unsigned nodes, unsigned addresses, const uint8_t *key,
-				      uint16_t *port_p);
+				      uint16_t *port_p, _Atomic uint32_t *aside);
 
 #endif

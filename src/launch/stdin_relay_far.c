@@ -20,9 +20,9 @@
  * The connection is lost, and nodes would take a part for the whole input: the job ends, unless no
  * node reads any more.
  */
-static void far_failed(const struct roami_stdin *feed, const char *what, const char *host)
+static void far_failed(const struct roami_stdin *relay, const char *what, const char *host)
 {
-	if (atomic_load(&feed->taken))
+	if (atomic_load(&relay->taken))
 		return;
 	fprintf(stderr, "roam: %s %s, which the program may read (no TCP between the hosts?)\n",
 		what, host);
@@ -33,17 +33,17 @@ static void far_failed(const struct roami_stdin *feed, const char *what, const c
 static bool far_frame(struct roami_wire *wire, struct roami_frame *frame)
 {
 	struct pollfd ready = {wire->fd, POLLIN, 0};
-	enum roami_wire_got got;
+	enum roami_os_got got;
 
-	while ((got = roami_wire_receive(wire, frame)) == ROAMI_WIRE_NOTHING)
+	while ((got = roami_wire_receive(wire, frame)) == ROAMI_OS_NOTHING)
 		poll(&ready, 1, -1);
-	return got == ROAMI_WIRE_GOT && frame->kind == ROAMI_FRAME_INPUT;
+	return got == ROAMI_OS_GOT && frame->kind == ROAMI_FRAME_INPUT;
 }
 
 /* --------------------------------------------------------------------------------------- node 0 */
 
 struct relay_bring {
-	const struct roami_stdin *feed;
+	const struct roami_stdin *relay;
 	struct roami_stdin_place place;
 	int from;
 	bool reached;
@@ -65,7 +65,7 @@ static bool bring_some(struct relay_bring *bring)
 		got = read(bring->from, bring->frame.payload, sizeof(bring->frame.payload));
 	while (got < 0 && errno == EINTR);
 	if (!bring->reached && got > 0)
-		far_failed(bring->feed, "cannot bring the standard input to host",
+		far_failed(bring->relay, "cannot bring the standard input to host",
 			   bring->place.host);
 	return bring->reached &&
 	       roami_wire_send(&bring->wire, ROAMI_FRAME_INPUT, 0, bring->frame.payload,
@@ -88,28 +88,29 @@ static void *bring_main(void *arg)
 	close(bring->from);
 	if (bring->reached)
 		roami_wire_close(&bring->wire);
+	atomic_fetch_sub(bring->relay->aside, 1);
 	explicit_bzero(bring, sizeof(*bring)); /* the key is in it */
 	free(bring);
 	return NULL;
 }
 
-bool roami_stdin_bring(const struct roami_stdin *feed, unsigned node,
+bool roami_stdin_bring(const struct roami_stdin *relay, unsigned node,
 		       const struct roami_stdin_place *place)
 {
 	struct relay_bring *bring = calloc(1, sizeof(*bring));
 
 	if (bring == NULL)
 		return false;
-	bring->feed = feed;
+	bring->relay = relay;
 	bring->place = *place;
-	bring->from = fcntl(feed->first + (int)node, F_DUPFD_CLOEXEC, 3);
-	return bring->from >= 0 && roami_os_thread(NULL, bring_main, bring);
+	bring->from = fcntl(relay->first + (int)node, F_DUPFD_CLOEXEC, 3);
+	return bring->from >= 0 && roami_stdin_thread(relay, bring_main, bring);
 }
 
 /* --------------------------------------------------------------------------------- other hosts */
 
 struct relay_fetch {
-	const struct roami_stdin *feed;
+	const struct roami_stdin *relay;
 	unsigned addresses; /* of this host */
 	struct roami_listener listener;
 	int to;
@@ -142,7 +143,7 @@ static bool fetch_some(struct relay_fetch *fetch, struct roami_wire *wire)
 	struct roami_frame *frame = &fetch->frame;
 
 	if (!roami_wire_send(wire, ROAMI_FRAME_INPUT, 0, NULL, 0) || !far_frame(wire, frame)) {
-		far_failed(fetch->feed, "lost the connection that brings the standard input of",
+		far_failed(fetch->relay, "lost the connection that brings the standard input of",
 			   "node 0");
 		return false;
 	}
@@ -165,25 +166,26 @@ static void *fetch_main(void *arg)
 		;
 	close(fetch->to);
 	roami_listener_hang_up(wire);
+	atomic_fetch_sub(fetch->relay->aside, 1);
 	free(fetch);
 	return NULL;
 }
 
 struct roami_stdin *roami_stdin_fetch(unsigned nodes, unsigned addresses, const uint8_t *key,
-				      uint16_t *port_p)
+				      uint16_t *port_p, _Atomic uint32_t *aside)
 {
 	struct relay_fetch *fetch = calloc(1, sizeof(*fetch));
-	struct roami_stdin *feed;
+	struct roami_stdin *relay;
 	int ends[2];
 
 	if (fetch == NULL || !roami_os_pipe(ends, 0))
 		return NULL;
-	feed = roami_stdin_open(nodes, ends[0]);
-	fetch->feed = feed;
+	relay = roami_stdin_open(nodes, ends[0], aside);
+	fetch->relay = relay;
 	fetch->addresses = addresses;
 	fetch->to = ends[1];
-	if (feed == NULL || !roami_listener_open(&fetch->listener, key, port_p) ||
-	    !roami_os_thread(NULL, fetch_main, fetch))
+	if (relay == NULL || !roami_listener_open(&fetch->listener, key, port_p) ||
+	    !roami_stdin_thread(relay, fetch_main, fetch))
 		return NULL;
-	return feed;
+	return relay;
 }

@@ -63,24 +63,6 @@ bool roami_wire_send(struct roami_wire *wire, uint32_t kind, uint32_t node, cons
 	return roami_os_send(wire->fd, out, roami_channel_close(&wire->channel, parts, 2, out));
 }
 
-/* Reads until there are `want` bytes; ROAMI_WIRE_GOT: they are there. */
-static enum roami_wire_got wire_fill(struct roami_wire *wire, size_t want)
-{
-	while (wire->have < want) {
-		ssize_t got = recv(wire->fd, wire->in + wire->have, want - wire->have,
-				   MSG_DONTWAIT);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-			return ROAMI_WIRE_NOTHING;
-		if (got <= 0)
-			return ROAMI_WIRE_LOST;
-		wire->have += (size_t)got;
-	}
-	return ROAMI_WIRE_GOT;
-}
-
 /* Opens the frame of that length in `in`; false: it is forged or damaged. */
 static bool wire_open(struct roami_wire *wire, uint32_t length, struct roami_frame *frame)
 {
@@ -92,30 +74,30 @@ static bool wire_open(struct roami_wire *wire, uint32_t length, struct roami_fra
 	return frame->bytes == length - FRAME_MIN;
 }
 
-enum roami_wire_got roami_wire_receive(struct roami_wire *wire, struct roami_frame *frame)
+enum roami_os_got roami_wire_receive(struct roami_wire *wire, struct roami_frame *frame)
 {
-	enum roami_wire_got got = ROAMI_WIRE_GOT;
+	enum roami_os_got got = ROAMI_OS_GOT;
 	uint32_t length;
 
 	if (!wire->keyed) {
-		got = wire_fill(wire, ROAMI_CHANNEL_HELLO);
-		if (got != ROAMI_WIRE_GOT)
+		got = roami_os_receive(wire->fd, wire->in, &wire->have, ROAMI_CHANNEL_HELLO);
+		if (got != ROAMI_OS_GOT)
 			return got;
 		if (!roami_channel_handshake(&wire->channel, MAGIC, wire->key, wire->agent,
 					     wire->in))
-			return ROAMI_WIRE_LOST;
+			return ROAMI_OS_LOST;
 		wire->keyed = true;
 		wire->have = 0;
 	}
-	got = wire_fill(wire, 4);
-	if (got != ROAMI_WIRE_GOT)
+	got = roami_os_receive(wire->fd, wire->in, &wire->have, 4);
+	if (got != ROAMI_OS_GOT)
 		return got;
 	memcpy(&length, wire->in, sizeof(length));
 	if (length < FRAME_MIN || length > FRAME_MAX)
-		return ROAMI_WIRE_LOST;
-	got = wire_fill(wire, 4 + (size_t)length);
-	if (got != ROAMI_WIRE_GOT)
+		return ROAMI_OS_LOST;
+	got = roami_os_receive(wire->fd, wire->in, &wire->have, 4 + (size_t)length);
+	if (got != ROAMI_OS_GOT)
 		return got;
 	wire->have = 0;
-	return wire_open(wire, length, frame) ? ROAMI_WIRE_GOT : ROAMI_WIRE_LOST;
+	return wire_open(wire, length, frame) ? ROAMI_OS_GOT : ROAMI_OS_LOST;
 }

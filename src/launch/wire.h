@@ -8,6 +8,7 @@
 
 #include "launch/control.h"
 #include "link/channel.h"
+#include "os/os.h"
 
 #define ROAMI_WIRE_FRAME (ROAMI_CHANNEL_EXTRA + sizeof(struct roami_frame))
 
@@ -30,10 +31,9 @@ bool roami_wire_send(struct roami_wire *wire, uint32_t kind, uint32_t node, cons
 		     size_t bytes);
 
 /*
- * Returns what was received.  WIRE_LOST: the connection is closed, or the other side does not have
- * the key.
+ * Returns what was received.  ROAMI_OS_LOST: the connection is closed, or the other side does not
+ * have the key.
  */
-enum roami_wire_got { ROAMI_WIRE_NOTHING, ROAMI_WIRE_GOT, ROAMI_WIRE_LOST };
-enum roami_wire_got roami_wire_receive(struct roami_wire *wire, struct roami_frame *frame);
+enum roami_os_got roami_wire_receive(struct roami_wire *wire, struct roami_frame *frame);
 
 #endif

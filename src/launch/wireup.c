@@ -87,7 +87,7 @@ _Static_assert(sizeof(struct wireup_card) <= ROAMI_BLOB_BYTES, "a card is one bl
 /* What is known between the steps; roami_job.start_state. */
 struct wireup {
 	struct roami_bound bound;
-	struct roami_stdin *feed; /* of a node that copies the input to others; never closed */
+	struct roami_stdin *relay; /* of a node that copies the input to others; never closed */
 	bool share;              /* nodes of one host reach each other's memory */
 	uint8_t secret[crypto_box_SECRETKEYBYTES];
 	struct wireup_hello hello[ROAMI_NODES_MAX];
@@ -383,7 +383,7 @@ static void wireup_bring(struct roami_job *job, unsigned node, uint32_t port)
 		place.addresses[place.count++] = INADDR_LOOPBACK;
 	snprintf(place.host, sizeof(place.host), "%s", job->boot.names[node]);
 	wireup_pair_key(job, node, place.key);
-	if (!roami_stdin_bring(wireup_of(job)->feed, node, &place))
+	if (!roami_stdin_bring(wireup_of(job)->relay, node, &place))
 		wireup_no_input(job);
 	explicit_bzero(&place, sizeof(place));
 }
@@ -400,7 +400,7 @@ static unsigned wireup_tried(const struct roami_job *job)
  * On another host the first node receives the input and gives it to all nodes there; returns its
  * pipes.
  */
-static int32_t wireup_feed_far(struct roami_job *job, unsigned near)
+static int32_t wireup_relay_far(struct roami_job *job, unsigned near)
 {
 	uint8_t key[ROAMI_KEY_BYTES];
 	struct wireup_input mine = {0}, all[ROAMI_NODES_MAX];
@@ -408,11 +408,11 @@ static int32_t wireup_feed_far(struct roami_job *job, unsigned near)
 
 	if (job->boot.me == near && near != 0) {
 		wireup_pair_key(job, 0, key);
-		wireup_of(job)->feed = roami_stdin_fetch(job->boot.nodes, wireup_tried(job), key,
-							 &port);
-		if (wireup_of(job)->feed == NULL)
+		wireup_of(job)->relay = roami_stdin_fetch(job->boot.nodes, wireup_tried(job), key,
+							 &port, &job->real.aside);
+		if (wireup_of(job)->relay == NULL)
 			wireup_no_input(job);
-		mine = (struct wireup_input){wireup_of(job)->feed->first, port};
+		mine = (struct wireup_input){wireup_of(job)->relay->first, port};
 		explicit_bzero(key, sizeof(key));
 	}
 	wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
@@ -425,7 +425,7 @@ static int32_t wireup_feed_far(struct roami_job *job, unsigned near)
 }
 
 /* Relays the standard input of a program whose main all nodes execute up to CREATE. */
-static void wireup_feed(struct roami_job *job)
+static void wireup_relay(struct roami_job *job)
 {
 	unsigned near = wireup_first(job, job->boot.me);
 	int32_t pipes = wireup_of(job)->hello[0].input;
@@ -434,9 +434,9 @@ static void wireup_feed(struct roami_job *job)
 	if (pipes <= 0)
 		return;
 	if (job->boot.hosts > 1)
-		pipes = wireup_feed_far(job, near);
+		pipes = wireup_relay_far(job, near);
 	if (job->boot.me == near)
-		good = roami_stdin_start(wireup_of(job)->feed, near);
+		good = roami_stdin_start(wireup_of(job)->relay, near);
 	else
 		good = roami_stdin_take(wireup_of(job)->hello[near].pid, pipes, job->boot.me);
 	if (!good)
@@ -444,16 +444,17 @@ static void wireup_feed(struct roami_job *job)
 }
 
 /* The number of the first pipe; 0: no input is copied. */
-static int32_t wireup_make_feed(struct roami_job *job)
+static int32_t wireup_make_relay(struct roami_job *job)
 {
 	int from = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 
 	if (from < 0 && errno == EBADF)
 		return 0;
 	if (from >= 0)
-		wireup_of(job)->feed = roami_stdin_open(job->boot.nodes, from);
-	if (wireup_of(job)->feed != NULL)
-		return wireup_of(job)->feed->first;
+		wireup_of(job)->relay =
+			roami_stdin_open(job->boot.nodes, from, &job->real.aside);
+	if (wireup_of(job)->relay != NULL)
+		return wireup_of(job)->relay->first;
 	roami_bound_fail(&wireup_of(job)->bound, "cannot copy the standard input to all nodes: %s",
 			 strerror(errno));
 	wireup_failed(job);
@@ -468,14 +469,14 @@ static void wireup_greet(struct roami_job *job, bool creates)
 	wireup_of(job)->bound.until += WIREUP_TURN_S * turn * NS_PER_S;
 	wireup_introduce(&mine, wireup_of(job)->secret);
 	if (creates && job->boot.me == 0 && job->boot.nodes > 1)
-		mine.input = wireup_make_feed(job);
+		mine.input = wireup_make_relay(job);
 	wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++)
 		wireup_take_hello(job, node, &mine);
 	wireup_hosts(job);
 	wireup_watch(job);
 	wireup_of(job)->bound.until = wireup_until(job, WIREUP_JOIN_S);
-	wireup_feed(job);
+	wireup_relay(job);
 	wireup_of(job)->bound.until = UINT64_MAX; /* the program may compute before it joins */
 	if (job->boot.hosts > 1)
 		wireup_apart(job);
@@ -670,8 +671,8 @@ static enum roam_err wireup_join(struct roami_job *job, unsigned asked)
 	if (job->boot.me == 0)
 		wireup_lock_key(job, &mine);
 	wireup_gather(job, &mine, job->boot.me == 0 ? sizeof(mine) : least, least);
-	if (wireup_of(job)->feed != NULL)
-		roami_stdin_taken(wireup_of(job)->feed);
+	if (wireup_of(job)->relay != NULL)
+		roami_stdin_taken(wireup_of(job)->relay);
 	for (unsigned node = 1; node < job->boot.nodes; node++)
 		wireup_compare(job, &first->card, node);
 	if (wireup_of(job)->blobs[0].bytes != sizeof(mine))
@@ -747,6 +748,8 @@ static void wireup_leave(struct roami_job *job)
 {
 	struct wireup *wireup = wireup_of(job);
 
+	atomic_fetch_sub(&job->real.helpers, job->start_threads); /* they end with the binding */
+	job->start_threads = 0;
 	if (wireup->bound.binding != NULL)
 		wireup->bound.binding->close(&wireup->bound);
 	wireup->bound.binding = NULL;

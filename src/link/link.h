@@ -99,6 +99,7 @@ struct roami_reliable {
 	roam_deliver_fn *deliver; /* of the poll under way */
 	void *deliver_arg;
 	unsigned delivered;
+	uint64_t arrived_ns; /* when this poll took its last datagram; 0: it took none */
 	int bad_peer;
 	uint8_t *opened; /* ROAMI_DATAGRAM_MAX bytes: a decrypted datagram */
 	struct roami_sealer sealer;

@@ -123,6 +123,7 @@ bool roami_link_retry(struct roami_reliable *reliable, struct roami_link *link)
 static void link_owe(struct roami_reliable *reliable, struct roami_link *link,
 		     const struct roami_packet *packet, uint64_t now)
 {
+	roami_contract(roami_link_locked(link));
 	if (link->owed == 0) {
 		link->owed_due = now + ROAMI_LINK_HOLD_NS;
 		roami_link_due(reliable, link->owed_due);
@@ -137,6 +138,7 @@ static void link_owe(struct roami_reliable *reliable, struct roami_link *link,
 static void link_keep_early(struct roami_reliable *reliable, struct roami_link *link,
 			    const struct roami_packet *packet, size_t bytes)
 {
+	roami_contract(roami_link_locked(link));
 	link->owed_now = true;
 	if (packet->seq < link->expect || map_has(link, packet->seq)) {
 		ROAMI_RELIABLE_COUNT(reliable, datagrams_repeated, 1);
@@ -212,6 +214,7 @@ bool roami_link_arrive(struct roami_reliable *reliable, struct roami_link *link,
 	uint64_t map[ROAMI_MAP_WORDS], now = roami_link_now(reliable);
 	bool data_packet, good;
 
+	reliable->arrived_ns = now;
 	if (packet == NULL)
 		return true;
 	if (!packet_sound(packet, bytes))

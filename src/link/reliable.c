@@ -244,10 +244,9 @@ static void reliable_beat(struct roami_reliable *reliable, uint64_t now)
 	}
 }
 
-static void reliable_timers(struct roami_reliable *reliable)
+/* Runs the timers that are due at `now`, the time or a little before. */
+static void reliable_timers(struct roami_reliable *reliable, uint64_t now)
 {
-	uint64_t now = roami_link_now(reliable);
-
 	if (atomic_load(&reliable->due) > now)
 		return;
 	atomic_store(&reliable->due, UINT64_MAX);
@@ -276,6 +275,7 @@ static unsigned reliable_poll(void *state, roam_deliver_fn *deliver, void *arg, 
 	reliable->deliver = deliver;
 	reliable->deliver_arg = arg;
 	reliable->delivered = 0;
+	reliable->arrived_ns = 0;
 	atomic_store_explicit(&reliable->corker, (uintptr_t)pthread_self(), memory_order_relaxed);
 	reliable_retry(reliable);
 	reliable_own(reliable, max);
@@ -283,7 +283,8 @@ static unsigned reliable_poll(void *state, roam_deliver_fn *deliver, void *arg, 
 	atomic_store_explicit(&reliable->corker, 0, memory_order_relaxed);
 	reliable_uncork(reliable);
 	reliable_acks(reliable);
-	reliable_timers(reliable);
+	reliable_timers(reliable, reliable->arrived_ns != 0 ? reliable->arrived_ns
+							    : roami_link_now(reliable));
 	if (reliable->bad_peer >= 0)
 		*bad_peer = reliable->bad_peer;
 	return *bad_peer >= 0 ? 0 : reliable->delivered;

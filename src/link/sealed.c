@@ -20,6 +20,8 @@ struct sealed_link {
 	struct roami_seal seal;
 	uint8_t *plain;  /* ROOM bytes: pieces before they are closed */
 	uint8_t *closed; /* encrypted pieces, one behind the other */
+	uint8_t *waits;  /* `plain` or `closed`: a message that did not leave; NULL: none */
+	uint32_t waits_bytes; /* without what stands before its pieces */
 	uint8_t *opened; /* the message that arrived */
 	uint32_t kept;   /* its length, if it could not be delivered yet */
 };
@@ -97,6 +99,31 @@ static uint8_t *sealed_closed(struct sealed_link *link, const struct iovec *part
 	return closed >= link->closed && closed < link->closed + ROOM ? link->closed : link->plain;
 }
 
+/* Whether the closed message that did not leave is this one, which is then not closed again. */
+static bool sealed_again(const struct sealed_link *link, const struct iovec *parts, unsigned count,
+			 uint32_t bytes)
+{
+	uint32_t at = 0;
+
+	if (link->waits == NULL || link->waits_bytes != bytes)
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		const uint8_t *part = parts[i].iov_base;
+
+		for (size_t left = parts[i].iov_len, some; left > 0; left -= some, part += some) {
+			const uint8_t *piece =
+				link->plain + at / PIECE * (size_t)ROAMI_DATAGRAM_MAX +
+				sizeof(struct roami_packet);
+
+			some = PIECE - at % PIECE < left ? PIECE - at % PIECE : left;
+			if (memcmp(piece + at % PIECE, part, some) != 0)
+				return false;
+			at += (uint32_t)some;
+		}
+	}
+	return true;
+}
+
 static enum roam_err sealed_send(void *state, unsigned to, const struct iovec *parts,
 				 unsigned count)
 {
@@ -112,9 +139,13 @@ static enum roam_err sealed_send(void *state, unsigned to, const struct iovec *p
 	if (to == params->node) /* a message to itself never leaves this node */
 		return params->lower->send(params->lower_state, to, parts, count);
 	roami_os_lock(&link->held);
-	closed.iov_base = sealed_closed(link, parts, (uint32_t)bytes);
+	closed.iov_base = sealed_again(link, parts, count, (uint32_t)bytes)
+				  ? link->waits
+				  : sealed_closed(link, parts, (uint32_t)bytes);
 	closed.iov_len = bytes + (bytes + PIECE - 1) / PIECE * sizeof(struct roami_packet);
 	err = params->lower->send(params->lower_state, to, &closed, 1);
+	link->waits = err == ROAM_EAGAIN ? closed.iov_base : NULL;
+	link->waits_bytes = (uint32_t)bytes;
 	roami_os_unlock(&link->held);
 	return err;
 }

@@ -420,6 +420,19 @@ size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *
 	return bytes;
 }
 
+void roami_msg_answers_set(struct roami_node *node, unsigned peer,
+			   const struct roami_answers *answers)
+{
+	roami_assert(peer < node->nodes && answers != NULL);
+	msg_of(node)->answers[peer] = answers;
+}
+
+const struct roami_answers *roami_msg_answers(const struct roami_node *node, unsigned peer)
+{
+	roami_assert(peer < node->nodes);
+	return msg_of(node)->answers[peer];
+}
+
 /* How answers of a peer may bring a page. */
 static unsigned msg_answers(const struct roami_node *node, unsigned from)
 {
@@ -528,10 +541,13 @@ uint64_t roami_msg_due_ns(struct roami_node *node)
 static bool parked_take(struct roami_node *node, struct roami_vec *copy)
 {
 	struct roami_msg *msg = msg_of(node);
-	uint64_t now = node->env->now(node), next = UINT64_MAX;
+	uint64_t now, next = atomic_load(&msg->delay_next);
 	bool found = false;
 
 	roami_contract(roami_msg_polling(node));
+	if (next == UINT64_MAX || (now = node->env->now(node)) < next)
+		return false;
+	next = UINT64_MAX;
 	roami_spin_lock(node, &msg->parked_lock);
 	for (size_t at = 0; at < msg->parked.count;) {
 		struct roami_parked *parked = (void *)(msg->parked.items + at);
@@ -601,7 +617,7 @@ static unsigned parked_handle(struct roami_node *node)
 	unsigned handled = 0;
 
 	roami_contract(roami_msg_polling(node));
-	while (handled < POLL_MAX && roami_msg_due_ns(node) == 0 && parked_take(node, copy)) {
+	while (handled < POLL_MAX && parked_take(node, copy)) {
 		struct roami_parked *parked = (void *)copy->items;
 
 		parked->request.data = parked + 1;
@@ -727,6 +743,12 @@ unsigned roami_msg_poll(struct roami_node *node)
 	}
 	roami_changed(node, node->me);
 	return handled;
+}
+
+void roami_msg_handled_by(struct roami_node *node, void (*handled)(struct roami_node *node))
+{
+	roami_assert(handled != NULL);
+	msg_of(node)->handled = handled;
 }
 
 static void msg_handled(struct roami_node *node)

@@ -39,6 +39,14 @@ struct roami_answers {
 	uint8_t *(*buffer)(struct roami_node *node, unsigned asker, uint32_t page, uint8_t *spare);
 };
 
+/* They are chosen with a peer's reach, before the node sends or gets a message. */
+void roami_msg_answers_set(struct roami_node *node, unsigned peer,
+			   const struct roami_answers *answers);
+const struct roami_answers *roami_msg_answers(const struct roami_node *node, unsigned peer);
+
+/* `handled` is called whenever a handler has returned, on its thread. */
+void roami_msg_handled_by(struct roami_node *node, void (*handled)(struct roami_node *node));
+
 /*
  * Gives the messages of a table the next types, from *first_p on.  All nodes of a job register
  * alike, in one order, before they are sent anything.  `region`: whose protocol's they are, or
@@ -133,6 +141,21 @@ bool roami_msg_pending(struct roami_node *node);
 
 /* Requests that were handed to their handlers. */
 uint64_t roami_msg_asked(const struct roami_node *node);
+
+/*
+ * roami_msg_send of a message that roami_msg_count leaves out; roami_msg_aside: the request being
+ * handled is one.
+ */
+void roami_msg_send_aside(struct roami_node *node, unsigned to, unsigned type,
+			  const struct roam_part *parts, unsigned count);
+void roami_msg_aside(struct roami_node *node);
+
+/*
+ * Counts the messages sent and received, none of them in the middle of its handling; *kept_p: some
+ * are kept until later.  Returns false, and counts none, while a thread polls.
+ */
+bool roami_msg_count(struct roami_node *node, uint64_t *sent_p, uint64_t *received_p,
+		     bool *kept_p);
 
 /* Whether own messages wait for room in a peer's ring. */
 bool roami_msg_stuck(struct roami_node *node);

@@ -1,4 +1,4 @@
-/* What a node keeps of messages; internal to src/msg, but for code that counts messages. */
+/* What a node keeps of messages; internal to src/msg, but for tests that count or change it. */
 #ifndef ROAMI_MSG_STATE_H
 #define ROAMI_MSG_STATE_H
 
@@ -27,7 +27,7 @@ struct roami_msg {
 	_Atomic uint64_t asked; /* requests handed to handlers */
 	_Atomic uint64_t received;              /* messages since the node was opened */
 	_Atomic uint64_t sent[ROAMI_NODES_MAX]; /* messages, to each node */
-	_Atomic uint64_t aside_received, aside_sent; /* of `received` and `sent`: run/probe.h's */
+	_Atomic uint64_t aside_received, aside_sent; /* of these, see roami_msg_send_aside */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/os.h"
@@ -26,6 +27,12 @@ int roami_os_fd(int fd)
 	return moved;
 }
 
+void roami_os_fds_keep(int first, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		fcntl(first + (int)i, F_SETFD, FD_CLOEXEC);
+}
+
 bool roami_os_pipe(int ends[2], int flags)
 {
 	int saved;
@@ -42,6 +49,25 @@ bool roami_os_pipe(int ends[2], int flags)
 			close(ends[i]);
 	errno = saved;
 	return false;
+}
+
+void roami_os_fd_mark(struct roami_fd_mark *mark, int fd)
+{
+	struct stat status = {.st_dev = 0};
+
+	*mark = (struct roami_fd_mark){.fd = fd};
+	if (fstat(fd, &status) == 0) {
+		mark->device = status.st_dev;
+		mark->file = status.st_ino;
+	}
+}
+
+bool roami_os_fd_marked(const struct roami_fd_mark *mark)
+{
+	struct roami_fd_mark now;
+
+	roami_os_fd_mark(&now, mark->fd);
+	return now.file != 0 && now.device == mark->device && now.file == mark->file;
 }
 
 void roami_os_tcp_watch(int fd, int idle_s, int lost_ms)

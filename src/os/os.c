@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -37,6 +38,16 @@ uint64_t roami_os_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+int roami_os_poll_ms(uint64_t until_ns)
+{
+	uint64_t now = roami_os_now_ns(), ms;
+
+	if (until_ns == UINT64_MAX)
+		return -1;
+	ms = now < until_ns ? (until_ns - now - 1) / 1000000 + 1 : 0;
+	return ms < INT_MAX ? (int)ms : INT_MAX;
+}
+
 uint64_t roami_os_ran_ns(void)
 {
 	struct timespec ts;
@@ -50,11 +61,24 @@ int roami_os_tasks(void)
 	return roami_os_fd(open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-unsigned roami_os_links(int fd)
+unsigned roami_os_threads_of(int tasks)
 {
 	struct stat stat;
 
-	return fstat(fd, &stat) == 0 ? (unsigned)stat.st_nlink : 0;
+	/* The directory's name and its "." are links, too. */
+	return fstat(tasks, &stat) == 0 && stat.st_nlink > 2 ? (unsigned)stat.st_nlink - 2 : 0;
+}
+
+unsigned roami_os_threads(void)
+{
+	int tasks = roami_os_tasks();
+	unsigned threads = 0;
+
+	if (tasks < 0)
+		return 0;
+	threads = roami_os_threads_of(tasks);
+	close(tasks);
+	return threads;
 }
 
 uint64_t roami_os_sleeps(void)
@@ -152,9 +176,11 @@ void roami_os_dump(void *at, size_t bytes)
 	errno = saved;
 }
 
+/* The kernel refuses locked memory, of a program that has called mlockall. */
 void roami_os_forget(void *at, size_t bytes)
 {
-	madvise(at, bytes, MADV_DONTNEED);
+	if (madvise(at, bytes, MADV_DONTNEED) != 0)
+		madvise(at, bytes, MADV_DONTNEED_LOCKED);
 }
 
 #ifndef MADV_POPULATE_WRITE
@@ -178,19 +204,48 @@ bool roami_os_huge_make(void *at, size_t bytes)
 	return made;
 }
 
+/*
+ * The kernel refuses locked memory, which is therefore unlocked for the moment, and locked again as
+ * it is touched.
+ */
 void roami_os_discard(void *at, size_t bytes)
 {
+	if (madvise(at, bytes, MADV_REMOVE) == 0 || errno != EINVAL || munlock(at, bytes) != 0)
+		return;
 	madvise(at, bytes, MADV_REMOVE);
+	mlock2(at, bytes, MLOCK_ONFAULT);
+}
+
+/* Holds for memfds, too; beyond the limit a write is a signal, SIGXFSZ, which ends the process. */
+bool roami_os_writes_to(uint64_t end)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || end <= limit.rlim_cur;
 }
 
 size_t roami_os_write_at(int fd, uint64_t offset, const void *data, size_t bytes)
 {
 	ssize_t done;
 
+	if (!roami_os_writes_to(offset + bytes))
+		return 0;
 	do
 		done = pwrite(fd, data, bytes, (off_t)offset);
 	while (done < 0 && errno == EINTR);
 	return done > 0 ? (size_t)done : 0;
+}
+
+bool roami_os_data(int fd, uint64_t *at_p, uint64_t end, uint64_t *first_p)
+{
+	off_t data = *at_p < end ? lseek(fd, (off_t)*at_p, SEEK_DATA) : -1, hole;
+
+	if (data < 0 || (uint64_t)data >= end)
+		return false;
+	hole = lseek(fd, data, SEEK_HOLE);
+	*first_p = (uint64_t)data;
+	*at_p = hole < 0 || (uint64_t)hole > end ? end : (uint64_t)hole;
+	return true;
 }
 
 /* A limit of file sizes is an error, EFBIG, and does not end the process by a signal. */
@@ -423,6 +478,22 @@ bool roami_os_send(int fd, const void *data, size_t bytes)
 		bytes -= (size_t)sent;
 	}
 	return true;
+}
+
+enum roami_os_got roami_os_receive(int fd, void *to, size_t *have_p, size_t want)
+{
+	while (*have_p < want) {
+		ssize_t got = recv(fd, (uint8_t *)to + *have_p, want - *have_p, MSG_DONTWAIT);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+			return ROAMI_OS_NOTHING;
+		if (got <= 0)
+			return ROAMI_OS_LOST;
+		*have_p += (size_t)got;
+	}
+	return ROAMI_OS_GOT;
 }
 
 bool roami_os_peer(int fd, pid_t *pid_p, uid_t *uid_p)

@@ -15,16 +15,23 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+/* Linux 5.18: MADV_DONTNEED, also for a program that has locked its memory (mlockall). */
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
 /* ---- clock */
 uint64_t roami_os_now_ns(void);              /* monotonic; async-signal-safe */
 static inline uint64_t roami_os_cycles(void) /* the time stamp counter */
 {
 	return __builtin_ia32_rdtsc();
 }
+int roami_os_poll_ms(uint64_t until_ns); /* for poll, rounded up; -1: UINT64_MAX, for ever */
 uint64_t roami_os_ran_ns(void); /* CPU time of the calling thread; async-signal-safe */
 uint64_t roami_os_sleeps(void); /* how often it gave the CPU up to wait; async-signal-safe */
 int roami_os_tasks(void);       /* the directory of this process's threads; -1: none */
-unsigned roami_os_links(int fd); /* 0: not known; async-signal-safe */
+unsigned roami_os_threads_of(int tasks); /* 0: not known; async-signal-safe */
+unsigned roami_os_threads(void); /* of this process, and the first if it has ended; 0: not known */
 static inline void roami_os_pause(void)
 {
 	__builtin_ia32_pause();
@@ -64,8 +71,15 @@ static inline uint8_t *roami_os_huge_round(uint8_t *at)
 {
 	return at - (uintptr_t)at % ROAMI_OS_HUGE;
 }
+/* Whether RLIMIT_FSIZE, which a program may set at any time, lets files be written up to `end`. */
+bool roami_os_writes_to(uint64_t end);
 /* Stores into a file; how many bytes, the first ones.  Async-signal-safe. */
 size_t roami_os_write_at(int fd, uint64_t offset, const void *data, size_t bytes);
+/*
+ * The next run of [*at_p, end) in which a file has bytes: from *first_p on, up to what *at_p is
+ * then.  False: there is none.
+ */
+bool roami_os_data(int fd, uint64_t *at_p, uint64_t end, uint64_t *first_p);
 /* Sealed against shrinking and growing; -1 with errno. */
 int roami_os_memfd(const char *name, uint64_t bytes);
 
@@ -73,7 +87,18 @@ int roami_os_memfd(const char *name, uint64_t bytes);
 
 /* What a call that makes a descriptor returned, moved up if need be; -1 with errno. */
 int roami_os_fd(int fd);
+/* `count` descriptors from `first` on, which a launcher opened, are closed by exec from here on. */
+void roami_os_fds_keep(int first, unsigned count);
 bool roami_os_pipe(int ends[2], int flags); /* closed by exec; false with errno */
+
+/* What a descriptor stands for, to know it again: the program may close it, and open another. */
+struct roami_fd_mark {
+	int fd;
+	uint64_t device, file; /* 0, 0: nothing */
+};
+
+void roami_os_fd_mark(struct roami_fd_mark *mark, int fd);
+bool roami_os_fd_marked(const struct roami_fd_mark *mark);
 
 /*
  * A TCP connection that sends at once, and is lost when for `lost_ms` its other end has
@@ -162,6 +187,9 @@ int roami_os_pidfd(pid_t pid);   /* -1 with errno */
 bool roami_os_pidfd_status(int pidfd, int *status);
 /* How a process ended that its parent has not waited for yet, on any kernel. */
 bool roami_os_zombie_status(pid_t pid, int *status);
+/* Whether a process, or its first thread alone, has ended, and is kept. */
+bool roami_os_zombie(pid_t pid);
+bool roami_os_blocks(pid_t tid, int number); /* a thread of this process blocks the signal */
 /*
  * What another process has open as `its`; -1 with errno.  /proc refuses processes of other users,
  * but not to root, for which the file itself must be root's.
@@ -169,6 +197,9 @@ bool roami_os_zombie_status(pid_t pid, int *status);
 int roami_os_open_its(pid_t pid, int its, int flags);
 /* All of it, over a socket that blocks; false: the other side is gone, or takes too long. */
 bool roami_os_send(int fd, const void *data, size_t bytes);
+/* Takes what a socket has, without waiting: up to `want` bytes, of which *have_p are in `to`. */
+enum roami_os_got { ROAMI_OS_NOTHING, ROAMI_OS_GOT, ROAMI_OS_LOST };
+enum roami_os_got roami_os_receive(int fd, void *to, size_t *have_p, size_t want);
 /* Process and user of a Unix socket's other end as it connected or listened; false with errno. */
 bool roami_os_peer(int fd, pid_t *pid_p, uid_t *uid_p);
 pid_t roami_os_tid(void);

@@ -5,8 +5,8 @@
 
 #include "os/os.h"
 
-/* The number in the line that begins with `key`; 0: none. */
-static uint64_t proc_number(const char *path, const char *key)
+/* The number, to this base, in the line that begins with `key`; 0: none. */
+static uint64_t proc_number(const char *path, const char *key, int base)
 {
 	FILE *file = roami_os_file(path);
 	uint64_t number = 0;
@@ -16,26 +16,49 @@ static uint64_t proc_number(const char *path, const char *key)
 		return 0;
 	while (fgets(line, sizeof(line), file) != NULL)
 		if (strncmp(line, key, strlen(key)) == 0) {
-			number = strtoull(line + strlen(key), NULL, 10);
+			number = strtoull(line + strlen(key), NULL, base);
 			break;
 		}
 	fclose(file);
 	return number;
 }
 
-bool roami_os_zombie_status(pid_t pid, int *status)
+bool roami_os_blocks(pid_t tid, int number)
 {
-	char path[32], line[1024], *at = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);
+	return (proc_number(path, "SigBlk:", 16) >> (number - 1) & 1) != 0;
+}
+
+/* Reads the kernel's line about a process that has ended and is kept; NULL: it is none. */
+static char *proc_zombie(pid_t pid, char *line, size_t bytes)
+{
+	char path[32], *at = NULL;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	file = roami_os_file(path);
 	if (file == NULL)
-		return false;
-	if (fgets(line, sizeof(line), file) != NULL)
+		return NULL;
+	if (fgets(line, (int)bytes, file) != NULL)
 		at = strrchr(line, ')'); /* its name may hold anything */
 	fclose(file);
-	if (at == NULL || at[1] != ' ' || at[2] != 'Z')
+	return at != NULL && at[1] == ' ' && at[2] == 'Z' ? at : NULL;
+}
+
+bool roami_os_zombie(pid_t pid)
+{
+	char line[1024];
+
+	return proc_zombie(pid, line, sizeof(line)) != NULL;
+}
+
+bool roami_os_zombie_status(pid_t pid, int *status)
+{
+	char line[1024], *at;
+
+	if (proc_zombie(pid, line, sizeof(line)) == NULL)
 		return false;
 	at = strrchr(line, ' '); /* the last field */
 	*status = at != NULL ? atoi(at) : 0;
@@ -45,12 +68,12 @@ bool roami_os_zombie_status(pid_t pid, int *status)
 /* Not getrusage's number, which covers what the process was before exec: the launcher, a shell. */
 uint64_t roami_os_rss_peak_kb(void)
 {
-	return proc_number("/proc/self/status", "VmHWM:");
+	return proc_number("/proc/self/status", "VmHWM:", 10);
 }
 
 bool roami_os_traced(void)
 {
-	return proc_number("/proc/self/status", "TracerPid:") != 0;
+	return proc_number("/proc/self/status", "TracerPid:", 10) != 0;
 }
 
 /*
@@ -75,7 +98,7 @@ static uint64_t proc_group_number(const char *line, const char *old, const char 
 		snprintf(path, sizeof(path), "/sys/fs/cgroup%.*s/%s", length, group + 1, name);
 	else
 		return 0;
-	return proc_number(path, key);
+	return proc_number(path, key, 10);
 }
 
 uint64_t roami_os_oom_kills(void)
@@ -108,7 +131,7 @@ bool roami_os_numa(void)
 
 uint64_t roami_os_memory_free(void)
 {
-	uint64_t least = proc_number("/proc/meminfo", "MemAvailable:") << 10;
+	uint64_t least = proc_number("/proc/meminfo", "MemAvailable:", 10) << 10;
 	FILE *file = roami_os_file("/proc/self/cgroup");
 	char line[512];
 

@@ -23,6 +23,13 @@ int roami_restart_run(struct roami_restart *restart, void (*fn)(void *arg), void
 	return 0;
 }
 
+/* The frame is not known well enough. */
+bool roami_restart_is(uintptr_t code)
+{
+	(void)code;
+	return false;
+}
+
 void roami_restart_leave(struct roami_restart *restart, int value)
 {
 	restart->value = value;
@@ -113,6 +120,13 @@ int roami_restart_enter(struct roami_restart *restart, void (*fn)(void *arg), vo
 int roami_restart_run(struct roami_restart *restart, void (*fn)(void *arg), void *arg)
 {
 	return roami_restart_enter(restart, fn, arg);
+}
+
+bool roami_restart_is(uintptr_t code)
+{
+	uintptr_t enter = (uintptr_t)roami_restart_enter;
+
+	return code - enter < (uintptr_t)roami_restart_back - enter;
 }
 
 void roami_restart_leave(struct roami_restart *restart, int value)

@@ -7,6 +7,7 @@
 #ifndef ROAMI_RESTART_H
 #define ROAMI_RESTART_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #if defined(__SANITIZE_THREAD__)
@@ -31,6 +32,9 @@ struct roami_restart {
 
 /* fn(arg); returns 0 when that has returned, or what roami_restart_leave says. */
 int roami_restart_run(struct roami_restart *restart, void (*fn)(void *arg), void *arg);
+
+/* Whether that is the code which calls fn: the return address of a call that can be left. */
+bool roami_restart_is(uintptr_t code);
 
 /*
  * Leaves the call under way, on its thread, for good.  `value` is not 0.  Functions in between end

@@ -1,7 +1,6 @@
 /* Calls, answers and requests that are about pages: their bytes, and the pending mark. */
 #include "base/region.h"
 #include "msg/msg.h"
-#include "msg/msg_state.h"
 #include "page/page.h"
 
 #define PARTS_MAX 8u
@@ -24,7 +23,7 @@ void roami_reply_page(struct roami_node *node, const struct roam_request *reques
 		      const struct roam_part *parts, unsigned count)
 {
 	roami_assert(request->origin < node->nodes);
-	reply_bringing(node, request, msg_of(node)->answers[request->origin]->left,
+	reply_bringing(node, request, roami_msg_answers(node, request->origin)->left,
 		       roami_page_bytes(node, page), parts, count);
 }
 
@@ -32,13 +31,13 @@ uint8_t *roami_reply_buffer(struct roami_node *node, const struct roam_request *
 			    uint32_t page, uint8_t *spare)
 {
 	roami_assert(request->origin < node->nodes);
-	return msg_of(node)->answers[request->origin]->buffer(node, request->origin, page, spare);
+	return roami_msg_answers(node, request->origin)->buffer(node, request->origin, page, spare);
 }
 
 void roami_reply_filled(struct roami_node *node, const struct roam_request *request,
 			const uint8_t *buffer, const struct roam_part *parts, unsigned count)
 {
-	uint32_t answer = msg_of(node)->answers[request->origin]->put;
+	uint32_t answer = roami_msg_answers(node, request->origin)->put;
 
 	roami_assert(buffer != NULL);
 	reply_bringing(node, request, answer, buffer, parts, count);
@@ -112,6 +111,16 @@ unsigned roami_pages_await(struct roami_node *node, struct roam_page_call *calls
 	return left;
 }
 
+void roami_pages_call(struct roami_node *node, struct roam_page_call *calls, unsigned count)
+{
+	roami_assert(count > 0);
+	roami_wait_begin(node);
+	roami_pages_ask(node, calls, count);
+	while (roami_pages_await(node, calls, count) > 0)
+		;
+	roami_wait_end(node);
+}
+
 size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint32_t page,
 		       void *reply, size_t reply_max, bool *came_p)
 {
@@ -122,10 +131,8 @@ size_t roami_call_page(struct roami_node *node, unsigned to, unsigned type, uint
 				      .reply = reply,
 				      .reply_max = reply_max};
 
-	roami_wait_begin(node);
-	roami_pages_ask(node, &call, 1);
-	roami_pages_await(node, &call, 1);
-	roami_wait_end(node);
+	roami_contract_pending(node, page);
+	roami_pages_call(node, &call, 1);
 	*came_p = call.came;
 	return call.bytes;
 }

@@ -70,13 +70,13 @@ struct roami_diff_ops {
  */
 const struct roami_diff_ops *roami_diff_choose(const char *simd);
 
-/* Runs of neighbouring words of 4 bytes in which two pages differ; for statistics. */
+/* Counts the runs of neighbouring 4-byte words in which two pages differ; for statistics. */
 size_t roami_diff_runs(const uint8_t *cur, const uint8_t *twin);
 
 /* The portable `apply`, for callers that have no ops at hand. */
 bool roami_diff_apply(uint8_t *dst, uint8_t *also, const uint8_t *in, size_t len);
 
-/* Whether an encoded diff is that of something, and well formed: `apply` would store it. */
+/* Whether an encoded diff is well formed and not empty, so that `apply` would store something. */
 bool roami_diff_sound(const uint8_t *in, size_t len);
 
 /* The rest is for the implementations only. */

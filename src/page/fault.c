@@ -7,6 +7,7 @@
 #include "os/os.h"
 #include "page/page.h"
 #include "page/prefetch.h"
+#include "page/outside.h"
 #include "page/race.h"
 #include "page/sharing.h"
 
@@ -216,6 +217,8 @@ void roami_fault(struct roami_node *node, uint32_t page, bool write, bool kind_k
 	roami_region_leave(node, was);
 	if (has == ROAM_NONE)
 		solo_leave(node);
+	if (has == ROAM_NONE && !write)
+		roami_outside_read(node, page);
 	if (node->options->cache_pages != 0)
 		roami_evict(node);
 	if (returns != NULL)

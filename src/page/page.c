@@ -236,6 +236,7 @@ bool roami_page_twins(struct roami_node *node, uint32_t page)
 
 bool roami_page_wants_write(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	return (atomic_load(&roami_page_entry(node, page)->flags) & ROAMI_PAGE_WANT) != 0;
 }
 
@@ -448,6 +449,8 @@ void roami_page_open(struct roami_node *node, uint32_t first, uint32_t count,
 
 	roami_contract(access != ROAM_NONE && count > 0);
 	roami_assert(count <= node->layout.pages - first);
+	if (roami_region_of(node, first)->protocol->model == ROAM_MODEL_SC)
+		roami_hear(node);
 	while (from < first + count) {
 		enum roam_access was = roami_page_access(node, from), has = page_has(node, from);
 		enum roam_access to = page_prepare(node, from, access);
@@ -513,8 +516,9 @@ static bool page_may_merge(struct roami_node *node, uint32_t page, enum roam_acc
 
 #define MERGE_GAP 40u
 
-void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count,
-		      enum roam_access access)
+/* `lost`: copies are dropped. */
+static void page_close(struct roami_node *node, const uint32_t *pages, size_t count,
+		       enum roam_access access, bool lost)
 {
 	size_t at = 0;
 
@@ -554,11 +558,23 @@ void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t cou
 				      memory_order_release);
 		if (access == ROAM_NONE && !roami_page_is_home(node, pages[i])) {
 			atomic_fetch_sub(&pages_of(node)->cached, 1);
-			ROAMI_COUNT(node->stats, invalidations, 1);
+			if (lost)
+				ROAMI_COUNT(node->stats, invalidations, 1);
 		}
 	}
 	roami_spin_unlock(&pages_of(node)->close_lock);
 	roami_step(node);
+}
+
+void roami_page_close(struct roami_node *node, const uint32_t *pages, size_t count,
+		      enum roam_access access)
+{
+	page_close(node, pages, count, access, true);
+}
+
+void roami_page_shelve(struct roami_node *node, const uint32_t *pages, size_t count)
+{
+	page_close(node, pages, count, ROAM_NONE, false);
 }
 
 /* --------------------------------------------------------------------------------------- twins */

@@ -13,8 +13,9 @@
 #include "page/diff.h"
 
 /*
- * Pages that a handler has closed, for the engine to close after the handler: the handler's thread
- * is the only one that could touch them (roami_env.alone).  Elsewhere no pages are left so.
+ * Pages that a handler of a message has closed in the table, and that the engine closes once the
+ * handler has returned.  Only where its thread is the only one that could touch them meanwhile
+ * (roami_env.alone); else the engine closes pages at once.
  */
 struct roami_late {
 	uint32_t first;
@@ -41,6 +42,7 @@ struct roami_pages {
 	void *engine_state;
 	const struct roami_aliases *aliases; /* pages that have a second address */
 	_Atomic uint64_t barriers_left;
+	_Atomic uint64_t heard; /* how often this node may have learnt of others, see roami_hear */
 
 	struct roami_spin dirty_lock;
 	_Atomic uint32_t dirty_count; /* of `dirty`, to be read without the lock */
@@ -54,8 +56,9 @@ struct roami_pages {
 	_Atomic uint32_t solo;
 
 	/*
-	 * Before a fault, and when the page is open: true: the access is not to be made, and the
-	 * thread goes on elsewhere.  NULL: it always is.
+	 * Called before a fault is handled, and again when its page is open.  true: the access must
+	 * not be made; the thread goes on elsewhere, as when a transaction begins anew.  NULL:
+	 * every access is made.
 	 */
 	bool (*asked)(struct roami_node *node);
 
@@ -159,6 +162,16 @@ void roami_heap_store(struct roami_node *node, uint64_t offset, const void *in, 
  */
 void roami_returns_forget(struct roami_node *node);
 
+/*
+ * This node may have learnt what another one did before now: it has acquired, or cleared a flag,
+ * or, where programs may synchronise by loads and stores (SC), opened a page.  Called before a
+ * thread goes on with that.
+ */
+static inline void roami_hear(struct roami_node *node)
+{
+	atomic_fetch_add(&pages_of(node)->heard, 1);
+}
+
 /* A hint that these pages will be read. */
 void roami_prefetch(struct roami_node *node, uint32_t first, uint32_t count);
 
@@ -175,7 +188,7 @@ void roami_evict(struct roami_node *node);
 /* This node now has copies of pages [first, end), whose homes are other nodes. */
 void roami_page_cached(struct roami_node *node, uint32_t first, uint32_t end);
 
-/* The calling thread is about to touch the page. */
+/* The calling thread is about to touch the page: it is not to be evicted until then. */
 void roami_evict_not(struct roami_node *node, uint32_t page);
 
 /*

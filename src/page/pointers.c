@@ -234,6 +234,7 @@ void roami_pointers_look_now(struct roami_node *node, uint32_t page, const uint8
 	const uint8_t *now = roami_page_bytes(node, page), *end = diff + bytes;
 	uint64_t map, mask;
 
+	roami_contract_owned(node, page);
 	memcpy(&map, diff, sizeof(map));
 	diff += sizeof(map);
 	roami_spin_lock(node, &pointers->lock);

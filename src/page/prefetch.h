@@ -14,15 +14,15 @@
 
 #include "base/node.h"
 
-/* After a read fault of `page`, whose protocol the thread is running: has it fetch ahead. */
+/* After a read fault of `page`, of `region`: has the protocol fetch the pages ahead. */
 void roami_prefetch_read(struct roami_node *node, const struct roami_region *region, uint32_t page);
 
 /* The stream of claims that continues with `page`; NULL: none does. */
 struct roami_stream *roami_prefetch_claims_expect(struct roami_streams *claims, uint32_t page);
 
 /*
- * The stream of roami_prefetch_claims_expect, else one whose last claim was near `page`, else a new
- * one.
+ * The stream to which a claim of `page` belongs: the one that expects it
+ * (roami_prefetch_claims_expect), else one whose last claim was near it, else a new one.
  */
 struct roami_stream *roami_prefetch_claims_find(struct roami_streams *claims, uint32_t page);
 

@@ -9,6 +9,7 @@
 #include "fault/signals.h"
 #include "msg/msg.h"
 #include "os/os.h"
+#include "page/outside.h"
 #include "page/page.h"
 #include "page/pointers.h"
 #include "page/sharing.h"
@@ -21,7 +22,7 @@
 
 _Static_assert(sizeof(struct roami_block) == ROAMI_BLOCK_BYTES, "as its message has it");
 
-enum { RACE_BLOCK, RACE_SHOWN }; /* messages */
+enum { RACE_BLOCK, RACE_SHOWN, RACE_READ }; /* messages */
 
 struct roami_blocks {
 	_Atomic uint32_t count;
@@ -51,6 +52,7 @@ struct race_began {
 
 struct roami_race {
 	struct roami_synced last; /* of this node */
+	_Atomic uint32_t held;    /* locks, by its threads */
 	void (*clock)(struct roami_node *node, struct roami_vclock *clock_p);
 	struct race_began began[ROAMI_NODES_MAX][INTERVALS_KEPT];
 	struct roami_spin lock;
@@ -103,6 +105,7 @@ void roami_race_code_text(const struct roami_node *node, uint64_t code,
 			  char text[ROAMI_OS_PLACE_BYTES])
 {
 	text[0] = '\0';
+	code &= ~ROAMI_OUTSIDE_PLACE;
 	if (code == 0 || code > races_of(node)->text_end - races_of(node)->text)
 		return;
 	roami_os_place((const void *)(races_of(node)->text + code - 1), text); /* NOLINT */
@@ -129,7 +132,7 @@ static enum roam_err race_init(struct roami_node *node, const struct roami_node_
 	return races->shadow == NULL || races->race == NULL || races->written == NULL ||
 			       races->places == NULL
 		       ? ROAM_ENOMEM
-		       : ROAM_OK;
+		       : roami_outside_init(node);
 }
 
 static void race_fini(struct roami_node *node)
@@ -137,6 +140,7 @@ static void race_fini(struct roami_node *node)
 	struct roami_races *races = races_of(node);
 
 	roami_os_unmap(races->shadow, shadow_bytes(node));
+	roami_outside_fini(node);
 	roami_os_unmap(races->race, sizeof(*races->race));
 	roami_os_unmap(races->written, (size_t)node->layout.pages * sizeof(uint64_t));
 	roami_os_unmap(races->places, places_bytes(node));
@@ -232,6 +236,21 @@ void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind,
 	roami_contract(kind < ROAMI_SYNCED_KINDS && races_of(node)->race != NULL);
 	__atomic_store_n(&races_of(node)->race->last.object, object, __ATOMIC_RELAXED);
 	__atomic_store_n(&races_of(node)->race->last.kind, (uint64_t)kind, __ATOMIC_RELAXED);
+	if (kind == ROAMI_SYNCED_LOCK)
+		atomic_fetch_add(&races_of(node)->race->held, 1);
+	else if (kind == ROAMI_SYNCED_UNLOCK)
+		atomic_fetch_sub(&races_of(node)->race->held, 1);
+	else if (kind != ROAMI_SYNCED_COND && kind != ROAMI_SYNCED_SET)
+		roami_outside_shown(node);
+}
+
+/* Whether this node writes outside of any section; not known before it has synchronised. */
+static bool race_outside(const struct roami_node *node)
+{
+	const struct roami_race *race = races_of(node)->race;
+
+	return atomic_load(&race->held) == 0 &&
+	       __atomic_load_n(&race->last.kind, __ATOMIC_RELAXED) != ROAMI_SYNCED_NOT;
 }
 
 void roami_race_clock_by(struct roami_node *node,
@@ -259,11 +278,18 @@ struct roami_synced roami_race_since(struct roami_node *node)
 void roami_race_wrote_now(struct roami_node *node, uint32_t page)
 {
 	struct roami_races *races = races_of(node);
-	uintptr_t code;
+	uint64_t place;
 
 	roami_contract(page < node->layout.pages);
-	code = roami_signals_code(races->text, races->text_end);
-	__atomic_store_n(&races->written[page], code_pack(node, code), __ATOMIC_RELAXED);
+	place = code_pack(node, roami_signals_code(races->text, races->text_end));
+	if (race_outside(node))
+		place |= ROAMI_OUTSIDE_PLACE;
+	__atomic_store_n(&races->written[page], place, __ATOMIC_RELAXED);
+}
+
+unsigned roami_race_outside_type(const struct roami_node *node)
+{
+	return roami_type(node, ROAMI_ROOM_RACE, RACE_READ);
 }
 
 uint64_t roami_race_place(struct roami_node *node, uint32_t page)
@@ -312,7 +338,8 @@ static void race_side(const struct roami_node *node, const struct race_side *sid
 {
 	static const char *const kinds[ROAMI_SYNCED_KINDS] = {
 		"before any synchronisation is known of", "since it locked", "since it unlocked",
-		"since the barrier", "since the condition", "since the flag", "since a reduction"};
+		"since the barrier", "since the condition", "since the flag", "since the flag",
+		"since a reduction"};
 	uint64_t kind = side->since.kind < ROAMI_SYNCED_KINDS ? side->since.kind : 0;
 	uint64_t offset = side->since.object - (uint64_t)(uintptr_t)node->app;
 	char object[24] = "", place[ROAMI_RACE_NAME_BYTES] = "";
@@ -438,6 +465,7 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 	if (bytes == 0)
 		return;
 	races_of(node)->places[(size_t)page * ROAMI_NODES_MAX + writer] = place;
+	roami_outside_wrote(node, page, writer, interval, place);
 	*race_began(node, writer, interval) = (struct race_began){interval, *since};
 	whole = diff;
 	memcpy(&map, diff, sizeof(map));
@@ -577,6 +605,7 @@ static void shown_handle(struct roami_node *node, const struct roam_request *req
 static const struct roam_message race_messages[] = {
 	[RACE_BLOCK] = {"block", block_handle, ROAMI_BLOCK_BYTES},
 	[RACE_SHOWN] = {"shown", shown_handle, SHOWN_BYTES_MAX},
+	[RACE_READ] = {"read", roami_outside_handle, ROAMI_OUTSIDE_BYTES_MAX},
 	{NULL, NULL, 0},
 };
 

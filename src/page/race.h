@@ -20,9 +20,10 @@ static inline bool roami_race_checked(const struct roami_node *node)
 
 struct roami_races {
 	uint64_t *shadow;            /* ROAM_CHECK=race: per byte, its last writer */
+	struct roami_outside *outside; /* ROAM_CHECK=scope; NULL: not checked */
 	struct roami_race *race;     /* and the reports; NULL: not checked */
 	uint64_t *written;           /* per page, the code by which this node began to write it */
-	uint64_t *places;            /* at homes: the same, per page and writer */
+	uint64_t *places;            /* at homes: the code by which each writer began, per page */
 	uintptr_t text, text_end;    /* the program's code */
 	struct roami_blocks *blocks; /* allocated blocks of all nodes, for reports */
 };
@@ -47,11 +48,12 @@ enum roami_synced_kind {
 	ROAMI_SYNCED_BARRIER,
 	ROAMI_SYNCED_COND,
 	ROAMI_SYNCED_FLAG,
+	ROAMI_SYNCED_SET, /* a flag, which shows this node nothing */
 	ROAMI_SYNCED_REDUCE,
 	ROAMI_SYNCED_KINDS
 };
 
-/* A thread of this node has synchronised.  Nothing is kept unless ROAM_CHECK=race. */
+/* A thread of this node has synchronised.  Nothing is kept unless a check sees diffs. */
 void roami_race_synced_now(struct roami_node *node, enum roami_synced_kind kind, uint64_t object);
 
 static inline void roami_race_synced(struct roami_node *node, enum roami_synced_kind kind,
@@ -71,7 +73,7 @@ void roami_race_clock_by(struct roami_node *node,
 			 void (*clock)(struct roami_node *node, struct roami_vclock *clock_p));
 void roami_race_clock(struct roami_node *node, struct roami_vclock *clock_p);
 
-/* The calling thread's write to the page has faulted.  In handlers, too. */
+/* The calling thread's write to the page has faulted.  Also called in handlers. */
 void roami_race_wrote_now(struct roami_node *node, uint32_t page);
 
 static inline void roami_race_wrote(struct roami_node *node, uint32_t page)
@@ -80,12 +82,16 @@ static inline void roami_race_wrote(struct roami_node *node, uint32_t page)
 		roami_race_wrote_now(node, page);
 }
 
+/* The message to roami_outside_handle. */
+unsigned roami_race_outside_type(const struct roami_node *node);
+
 /* The roami_race_code by which this node last began to write the page; 0: not known. */
 uint64_t roami_race_place(struct roami_node *node, uint32_t page);
 
 /*
- * An encoded, checked diff of `writer`'s interval after `clock`, which began with `since`, reaches
- * the page's home or keeper; `place` as by roami_race_place, or 0.  Any thread.
+ * A diff, encoded and checked, has reached the page's home or keeper.  `writer` made it in the
+ * interval that follows `clock`; before that it synchronised on `since`.  `place`: roami_race_place
+ * at the writer.  Any thread.
  */
 void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		     const struct roami_vclock *clock, const struct roami_synced *since,
@@ -112,21 +118,22 @@ struct roami_block {
 void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, const char *name,
 		      const void *from, bool tell);
 
-/* The blocks in the order in which this node has heard of them; NULL: not there, or not yet. */
+/* How many blocks this node has heard of; the one of an index, NULL: there is none yet. */
 uint32_t roami_race_blocks(const struct roami_node *node);
 const struct roami_block *roami_race_block_at(const struct roami_node *node, uint32_t index);
 
 /*
- * Code of the program as all its processes have it, wherever they loaded it; 0: it is not the
- * program's.  And in words, "prog+0x11b5 (work+0x25)"; "": 0.
+ * An address of code as a number that means the same in all of the program's processes, wherever
+ * they loaded it; 0: it is not the program's.  roami_race_code_text: in words, "prog+0x11b5
+ * (work+0x25)"; "" for 0.
  */
 uint64_t roami_race_code(const struct roami_node *node, const void *code);
 void roami_race_code_text(const struct roami_node *node, uint64_t code,
 			  char text[ROAMI_OS_PLACE_BYTES]);
 
 /*
- * " (name + 0x38, of 4096 bytes from 0x200000000000)", or "" if the place is in no block; the
- * block's beginning, or that of the page.
+ * Writes the block at `offset`, as " (name + 0x38, of 4096 bytes from 0x200000000000)", or "" if
+ * there is none.  Returns where the block begins, or the page.
  */
 #define ROAMI_RACE_NAME_BYTES 180
 uint64_t roami_race_name(const struct roami_node *node, uint64_t offset, char *text, size_t bytes);

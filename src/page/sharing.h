@@ -41,7 +41,7 @@ static inline void roami_sharing_fetched(struct roami_node *node, uint32_t page)
 void roami_sharing_wrote(struct roami_node *node, uint32_t page, unsigned writer,
 			 const uint8_t *diff, bool handed);
 
-/* Called when all nodes have met at the end: writes this node's file, if one was asked for. */
+/* At the end, when all nodes have met: writes this node's file if ROAM_SHARING asks for one. */
 void roami_sharing_end(struct roami_node *node);
 
 #endif

@@ -6,14 +6,14 @@
 
 #define STAGING_RUN 16u /* pages moved into place with one call, while the next ones arrive */
 
-static uint8_t *staging_slot(struct roami_node *node, unsigned slot)
+uint8_t *roami_staging_slot(struct roami_node *node, unsigned slot)
 {
 	return roami_thread_buffer(node, 0, ROAMI_STAGING_SLOTS * ROAMI_PAGE) + slot * ROAMI_PAGE;
 }
 
 uint8_t *roami_staging_aside(struct roami_node *node)
 {
-	return staging_slot(node, 0);
+	return roami_staging_slot(node, 0);
 }
 
 uint8_t *roami_staging_buffer(struct roami_node *node, uint32_t page, unsigned slot)
@@ -24,7 +24,7 @@ uint8_t *roami_staging_buffer(struct roami_node *node, uint32_t page, unsigned s
 	if (entry->here)
 		return roami_page_bytes(node, page);
 	entry->here = 1;
-	return staging_slot(node, slot);
+	return roami_staging_slot(node, slot);
 }
 
 /* Lets the engine fill and map the pages in one step; returns how many of them it has done. */
@@ -55,7 +55,7 @@ static size_t staging_write(struct roami_node *node, uint32_t first, const uint8
 
 void roami_staging_end(struct roami_node *node, struct roami_staging *staging)
 {
-	const uint8_t *from = staging_slot(node, staging->slot);
+	const uint8_t *from = roami_staging_slot(node, staging->slot);
 	uint32_t done;
 
 	roami_contract(staging->count <= STAGING_RUN);

@@ -29,13 +29,16 @@ struct roami_staging {
 uint8_t *roami_staging_buffer(struct roami_node *node, uint32_t page, unsigned slot);
 
 /*
- * A page has arrived in `buffer`, which roami_staging_buffer returned for it; it is in place at the
- * latest when the staging ends.  `open`: no other thread can read the page before it may be seen,
- * so it may be opened at once.
+ * A page has arrived in `buffer`, which roami_staging_buffer returned for it.  It is in place when
+ * roami_staging_end returns, or earlier.  `open`: it may be opened as soon as it is in place,
+ * because no other thread can read it before the caller allows it.
  */
 void roami_staging_add(struct roami_node *node, struct roami_staging *staging, uint32_t page,
 		       unsigned slot, const uint8_t *buffer, bool open);
 void roami_staging_end(struct roami_node *node, struct roami_staging *staging);
+
+/* A slot of the calling thread's buffer, for bytes that are checked before they go anywhere. */
+uint8_t *roami_staging_slot(struct roami_node *node, unsigned slot);
 
 /* The calling thread's memory for ROAMI_STAGING_SLOTS pages that were fetched aside. */
 uint8_t *roami_staging_aside(struct roami_node *node);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/region.h"
-#include "msg/msg_state.h"
+#include "msg/msg.h"
 #include "page/page.h"
 
 /* One twin more than there are pages, because index 0 means no twin.  A single node needs none. */
@@ -21,7 +21,7 @@ static enum roam_err pages_init(struct roami_node *node, const struct roami_node
 		return ROAM_EUNSUPPORTED;
 	node->table = roami_os_reserve_sparse(node->layout.pages * sizeof(*node->table));
 	pages_of(node)->twins.pool = roami_os_reserve_sparse(twins_bytes(node));
-	msg_of(node)->handled = roami_page_close_late;
+	roami_msg_handled_by(node, roami_page_close_late);
 	return node->table != NULL && pages_of(node)->twins.pool != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 

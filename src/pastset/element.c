@@ -95,6 +95,7 @@ static void element_give(struct roami_node *node, struct roami_element *element,
 
 bool roami_element_unsure(const struct roami_element *element, const struct roami_op *op)
 {
+	roami_contract(roami_spin_held(&element->lock));
 	/* A mob's second half has begun before the partner could use what its first has moved. */
 	return element->given != 0 && !op->lax && op->moved == 0 &&
 	       op->ask.op != ROAMI_ASK_BREAK && !roami_element_expects(element, op);

@@ -546,6 +546,7 @@ static struct roami_past_waiter *op_queue(struct roami_past *past, struct roami_
 {
 	bool unsure = roami_element_unsure(element, op);
 
+	roami_contract(roami_spin_held(&element->lock));
 	if (op->ask.timeout_ns == ROAM_PS_TRY && !unsure) {
 		op_give_up(past, op, ROAM_ETIMEDOUT);
 		return NULL;

@@ -195,6 +195,7 @@ static enum roam_err name_bind(struct roami_past *past, const struct roami_bind 
 	const struct roami_element *element;
 	const uint8_t *own;
 
+	roami_contract(roami_spin_held(&past->lock));
 	if (entry != NULL && entry->element == 0) {
 		err = name_make(past, entry, ask, template_text);
 		if (err != ROAM_OK)

@@ -5,14 +5,14 @@
 
 #include "home/reach.h"
 #include "msg/msg.h"
-#include "msg/msg_state.h"
 
 /* Messages. */
 enum { PROBE_ASK, PROBE_TELL };
 
 struct probe_ask {
-	uint32_t token; /* 0: say what all wait for */
-	uint32_t spare;
+	uint32_t token; /* 0: a SIGQUIT has come, */
+	uint32_t asks;  /* that has no number: say what all wait for */
+	uint32_t quits[ROAMI_QUITS];
 };
 
 /* Groups follow. */
@@ -104,16 +104,40 @@ bool roami_wait_groups_take(struct roami_ctl *far, const void *groups, size_t by
 static void probe_send(struct roami_node *node, unsigned to, unsigned type,
 		       const struct roam_part *parts, unsigned count)
 {
-	roami_count_one(&msg_of(node)->aside_sent);
-	roami_msg_send(node, to, roami_type(node, ROAMI_ROOM_PROBE, type), parts, count);
+	roami_msg_send_aside(node, to, roami_type(node, ROAMI_ROOM_PROBE, type), parts, count);
 }
 
 void roami_probe_ask(struct roami_node *node, unsigned to, uint32_t token)
 {
-	struct probe_ask ask = {token, 0};
+	struct probe_ask ask = {.token = token};
 	struct roam_part part = {&ask, sizeof(ask)};
 
 	probe_send(node, to, PROBE_ASK, &part, 1);
+}
+
+void roami_probe_pass(struct roami_node *node, bool asks)
+{
+	struct probe_ask ask = {.asks = asks};
+	struct roam_part part = {&ask, sizeof(ask)};
+
+	for (unsigned i = 0; i < ROAMI_QUITS; i++)
+		ask.quits[i] = atomic_load(&node->self->ctl->quits[i]);
+	probe_send(node, 0, PROBE_ASK, &part, 1);
+}
+
+void roami_probe_quit(struct roami_ctl *ctl, enum roami_quit quit, uint32_t number)
+{
+	uint32_t known = atomic_load(&ctl->quits[quit]);
+
+	while ((int32_t)(number - known) > 0 &&
+	       !atomic_compare_exchange_weak(&ctl->quits[quit], &known, number))
+		;
+}
+
+void roami_probe_quits(struct roami_ctl *ctl, const struct roami_ctl *from)
+{
+	for (unsigned i = 0; i < ROAMI_QUITS; i++)
+		roami_probe_quit(ctl, i, atomic_load(&from->quits[i]));
 }
 
 static uint64_t probe_turns(const struct roami_ctl *ctl)
@@ -148,16 +172,6 @@ void roami_probe_tell(struct roami_node *node, unsigned to, uint32_t token)
 	probe_send(node, to, PROBE_TELL, parts, 2);
 }
 
-void roami_probe_count(struct roami_node *node, uint64_t *sent_p, uint64_t *received_p)
-{
-	struct roami_msg *msg = msg_of(node);
-
-	*sent_p = -atomic_load(&msg->aside_sent);
-	for (unsigned to = 0; to < node->nodes; to++)
-		*sent_p += atomic_load(&msg->sent[to]);
-	*received_p = atomic_load(&msg->received) - atomic_load(&msg->aside_received);
-}
-
 void roami_probe_forget(struct roami_ctl *far)
 {
 	atomic_store(&far->seats, 0);
@@ -169,12 +183,16 @@ static void probe_handle_ask(struct roami_node *node, const struct roam_request 
 	struct roami_ctl *ctl = node->self->ctl;
 	struct probe_ask ask;
 
-	roami_count_one(&msg_of(node)->aside_received);
-	if (roami_reach_ctl(node, request->from) != NULL || request->bytes != sizeof(ask))
+	roami_msg_aside(node);
+	roami_reach_told(node, request->from);
+	if (request->bytes != sizeof(ask))
 		roami_node_fail(node, "node %u sent a malformed probe", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
 	if (ask.token == 0) {
-		atomic_store(&ctl->ask, ROAMI_ASK_FAR);
+		for (unsigned i = 0; i < ROAMI_QUITS; i++)
+			roami_probe_quit(ctl, i, ask.quits[i]);
+		if (ask.asks != 0)
+			atomic_store(&ctl->ask, ROAMI_ASK_FAR);
 	} else {
 		atomic_fetch_add(&ctl->probe, 1);
 		atomic_store(&ctl->tokens[request->from], ask.token);
@@ -200,11 +218,11 @@ static void probe_take(struct roami_ctl *far, const struct probe_told *told)
 /* An answer to another probe, which comes too late, is ignored. */
 static void probe_handle_tell(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_ctl *far = node->segments[request->from].ctl;
+	struct roami_ctl *far = roami_reach_told(node, request->from);
 	struct probe_told told = {.token = 0};
-	bool good = roami_reach_ctl(node, request->from) == NULL && request->bytes >= sizeof(told);
+	bool good = request->bytes >= sizeof(told);
 
-	roami_count_one(&msg_of(node)->aside_received);
+	roami_msg_aside(node);
 	if (good)
 		memcpy(&told, request->data, sizeof(told));
 	if (good && told.token != atomic_load(&node->self->ctl->token))

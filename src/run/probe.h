@@ -31,15 +31,22 @@ bool roami_wait_groups_take(struct roami_ctl *far, const void *groups, size_t by
 
 /*
  * Asks `to`, whose answer comes to its copy of the control page here, with `token` as its `probe`
- * then; or, with token 0, makes node 0 say what all wait for.
+ * then.
  */
 void roami_probe_ask(struct roami_node *node, unsigned to, uint32_t token);
 
+/*
+ * Tells node 0 the numbers of SIGQUITs that have come here, and whether it is asked to say what all
+ * wait for by a signal without one.
+ */
+void roami_probe_pass(struct roami_node *node, bool asks);
+
+/* Notes a number of a SIGQUIT, or those of another node.  Async-signal-safe. */
+void roami_probe_quit(struct roami_ctl *ctl, enum roami_quit quit, uint32_t number);
+void roami_probe_quits(struct roami_ctl *ctl, const struct roami_ctl *from);
+
 /* Answers with what this node's own control page says now. */
 void roami_probe_tell(struct roami_node *node, unsigned to, uint32_t token);
-
-/* Messages sent and received without these.  By the thread that asks and tells, under poll_lock. */
-void roami_probe_count(struct roami_node *node, uint64_t *sent_p, uint64_t *received_p);
 
 /* Forgets what a node waits for, whose answer came here. */
 void roami_probe_forget(struct roami_ctl *far);

@@ -16,6 +16,7 @@
 #include "run/wait.h"
 #include "sync/state.h"
 #include "sync/sync.h"
+#include "sync/tx.h"
 
 struct seat {
 	const struct roami_real *of; /* NULL: none was taken yet */
@@ -49,7 +50,14 @@ enum roam_err roami_thread_register(struct roami_node *node, bool on)
 
 	if (thread->registered == on)
 		return ROAM_ESTATE;
+	if (on) {
+		roami_tx_registers(node);
+		thread->registered = true; /* then looks at the gate (rule 8.13) */
+	}
+	if (node->gate != NULL)
+		node->gate(node);
 	thread->registered = on;
+	thread->strange = false;
 	roami_state_set(node, ROAMI_STATE_THREADS, on ? 1 : UINT64_MAX, true);
 	return ROAM_OK;
 }
@@ -104,6 +112,15 @@ static void seat_leave(struct roami_seats *seats, uint64_t round)
 	atomic_fetch_sub(&seats->leaving, 1);
 }
 
+/* Only pthread_exit runs the destructors of a process's first thread. */
+static void seat_first(struct roami_seats *seats, pid_t tid)
+{
+	struct roami_real *real = (void *)((uint8_t *)seats - offsetof(struct roami_real, seats));
+
+	if (real->on_first_end != NULL && tid == roami_os_tid() && tid == getpid())
+		real->on_first_end(real);
+}
+
 /* A destructor of the thread: the program's destructors have their first turn before. */
 static void seat_end(void *arg)
 {
@@ -118,12 +135,16 @@ static void seat_end(void *arg)
 		roami_node_fail(mine.node, "a thread has ended within %s: it may hold what others "
 					   "wait for",
 				roami_inside.call);
+	if (mine.tid == roami_os_tid() && atomic_load(&seats->open) == mine.round &&
+	    tx_is_open(mine.node) && tx_of(mine.node)->thread == mine.number)
+		roami_node_fail(mine.node, "a thread has ended within a function of roam_tx");
 	if (!mine.ends) {
 		seat.ends = true;
 		pthread_setspecific(seats->key, seats);
 		return;
 	}
 	seat_leave(seats, mine.round);
+	seat_first(seats, mine.tid);
 	roami_stats_bank_give();
 	seat = (struct seat){0};
 }
@@ -149,6 +170,7 @@ static void seat_take(struct roami_node *node, struct roami_real *real, bool cou
 	if (number == ROAMI_THREADS_MAX)
 		roami_node_fail(node, "more than %u threads use roam at a time",
 				ROAMI_THREADS_MAX);
+	roami_os_faults_unblock(); /* rule 1.4 */
 	seat = (struct seat){real, real->round, number, false, roami_os_tid(), node};
 	seat_show(node->self->ctl, number);
 	atomic_store(&real->seats.tids[number], seat.tid);
@@ -169,6 +191,13 @@ unsigned roami_seat(struct roami_node *node)
 	if (seat.of != real || seat.round != real->round)
 		seat_take(node, real, true);
 	return seat.number;
+}
+
+int roami_seat_tid(struct roami_node *node, unsigned number)
+{
+	const struct roami_real *real = node->env_state;
+
+	return atomic_load(&real->seats.tids[number]);
 }
 
 bool roami_seated(const struct roami_node *node)
@@ -207,4 +236,12 @@ void roami_seats_shut(struct roami_real *real)
 	atomic_store(&real->seats.open, 0);
 	for (unsigned turn = 0; atomic_load(&real->seats.leaving) != 0; turn++)
 		roami_os_spin(turn);
+}
+
+void roami_seats_end(struct roami_real *real)
+{
+	roami_seats_shut(real);
+	if (real->seats.keyed)
+		pthread_key_delete(real->seats.key);
+	real->seats.keyed = false;
 }

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "msg/msg.h"
-#include "msg/msg_state.h"
 #include "os/inside.h"
 #include "page/page.h"
 
@@ -216,12 +215,26 @@ static bool wait_shown(struct roami_node *node)
 	return show;
 }
 
+/*
+ * Whether the thread waits for what other threads of the program do, for as long as that takes, and
+ * has nothing that other nodes or the job's end need: a handler may end the program there.
+ */
+static bool wait_rests(struct roami_node *node)
+{
+	const struct roami_waiting *waiting = &node->self->ctl->waits[node->env->thread(node)];
+
+	return roami_inside.free ||
+	       (!roami_inside.needed &&
+		atomic_load_explicit(&waiting->kind, memory_order_relaxed) != 0);
+}
+
+/* If a handler exits while it sleeps, it does not return from there. */
 static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), void *arg)
 {
 	struct roami_bell *bell = &node->self->ctl->bell;
 	uint32_t value = atomic_load(&bell->app);
 	struct real_stay stay = real_stay;
-	bool shown = wait_shown(node);
+	bool rests = wait_rests(node), shown = wait_shown(node);
 
 	wait_probed(node, condition, arg);
 	/* A signal handler of the program may have waits of its own. */
@@ -229,16 +242,20 @@ static void bell_sleep(struct roami_node *node, bool (*condition)(void *arg), vo
 	atomic_fetch_add(&bell->app_asleep, 1);
 	atomic_fetch_add(&bell->busy, ASLEEP_ONE - 1);
 	if (roami_net(node))
-		roami_net_sleep(node, value, stay.until, condition, arg);
+		roami_net_sleep(node, value, stay.until, rests, condition, arg);
 	else if (!condition(arg) && !roami_msg_pending(node)) {
+		uint64_t ns = roami_app_sleep_ns(node, stay.until);
+
 		ROAMI_COUNT(node->stats, sleeps, 1);
-		roami_os_futex_wait(&bell->app, value, roami_app_sleep_ns(node, stay.until));
+		roami_inside_rest(rests);
+		roami_os_futex_wait(&bell->app, value, ns);
+		roami_inside_rest(false);
 	}
 	atomic_fetch_sub(&bell->busy, ASLEEP_ONE - 1);
 	atomic_fetch_sub(&bell->app_asleep, 1);
 	real_stay = stay;
 	if (shown)
-		roami_node_waits_no_more(node);
+		roami_node_waits_cleared(node);
 }
 
 /* No longer counts as polling; false: messages arrived before, which this thread must handle. */
@@ -280,7 +297,9 @@ static void nook_sleep(struct roami_node *node, struct roami_nook *nook,
 	wait_probed(node, condition, arg);
 	if (!condition(arg)) {
 		ROAMI_COUNT(node->stats, sleeps, 1);
+		roami_inside_rest(wait_rests(node));
 		roami_os_futex_wait(&nook->calls, value, sleep_until(0, stay.until));
+		roami_inside_rest(false);
 	}
 	atomic_fetch_sub(&nook->asleep, 1);
 	real_stay = stay;
@@ -330,6 +349,16 @@ static void real_end(struct roami_node *node)
 	if (real_stay.owes)
 		roami_net_cover(node);
 	real_stay.owes = false;
+}
+
+void roami_wait_abandon(struct roami_node *node)
+{
+	real_stay.begun = 0;
+	while (real_stay.awake && !real_leave(node))
+		roami_msg_poll(node);
+	if (roami_net(node))
+		roami_net_abandon(node);
+	real_stay = (struct real_stay){0};
 }
 
 /*
@@ -389,6 +418,8 @@ static void real_await(struct roami_node *node, struct roami_nook *nook,
 			break;
 		if (met)
 			continue;
+		if (__builtin_expect(roami_inside.then != NULL, 0) && wait_rests(node))
+			roami_inside_end();
 		if (real->fits && ++turns % 16 != 0) {
 			roami_os_pause();
 			continue;
@@ -427,9 +458,7 @@ static enum alone *real_found(void)
 /* Threads of this process; 0: not known. */
 static unsigned real_threads(const struct roami_real *real)
 {
-	unsigned links = real->tasks > 0 ? roami_os_links(real->tasks) : 0;
-
-	return links > 2 ? links - 2 : 0; /* the directory's name and its "." are links, too */
+	return real->tasks > 0 ? roami_os_threads_of(real->tasks) : 0;
 }
 
 /*
@@ -452,6 +481,11 @@ static bool real_alone(struct roami_node *node)
 static void real_helper(struct roami_node *node, int change)
 {
 	atomic_fetch_add(&real_of(node)->helpers, (uint32_t)change);
+}
+
+static void real_aside(struct roami_node *node, int change)
+{
+	atomic_fetch_add(&real_of(node)->aside, (uint32_t)change);
 }
 
 static void real_wait(struct roami_node *node, uint64_t ticket, bool (*condition)(void *arg),
@@ -540,9 +574,8 @@ static void *service_main(void *arg)
 	for (unsigned turn = 0; atomic_load(&real_of(node)->stop) == 0; turn++) {
 		if (roami_msg_poll(node) > 0) {
 			turn = 0;
-		} else if (atomic_load_explicit(&msg_of(node)->poll_lock.held,
-						memory_order_relaxed) !=
-			   0) { /* yield: the polling thread may wait for this CPU */
+		} else if (roami_msg_polling(node)) {
+			/* yield: the polling thread may wait for this CPU */
 			roami_os_spin((turn + 1) * ROAMI_OS_SPIN_PAUSES - 1);
 		} else {
 			service_sleep(node);
@@ -673,8 +706,8 @@ static const struct roami_sleep real_sleep = {
 
 #define REAL_ENV                                                                \
 	.now = real_now, .sleep = &real_sleep, .spin = real_spin, .thread = roami_seat, \
-	.region = real_region, .ran = real_ran, .alone = real_alone, .helper = real_helper,        \
-	.fail = real_fail
+	.tid = roami_seat_tid, .region = real_region, .ran = real_ran, .alone = real_alone,  \
+	.helper = real_helper, .aside = real_aside, .fail = real_fail
 
 const struct roami_env roami_env_real = {REAL_ENV};
 const struct roami_env roami_env_chaos = {REAL_ENV, .step = chaos_step};

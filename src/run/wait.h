@@ -31,6 +31,8 @@ struct roami_real {
 	bool service_runs;
 	_Atomic uint32_t stop;
 	_Atomic uint32_t helpers; /* threads of this process that are the library's own */
+	/* Others of the library's own: what they do for processes outside of the job may matter. */
+	_Atomic uint32_t aside;
 	int tasks;                /* the kernel's directory of the process's threads; 0: none */
 	bool measured;            /* the policy below is this machine's */
 	bool fits;                /* the host's nodes fit its CPUs */
@@ -48,6 +50,7 @@ struct roami_real {
 	_Atomic uint64_t service_until; /* the service thread sleeps; UINT64_MAX: for ever */
 	_Atomic uint64_t entries;       /* waits begun */
 	_Atomic uint64_t often_ns;      /* when the last of so many began */
+	void (*on_first_end)(struct roami_real *real); /* the first thread ends; or NULL */
 	void (*on_fail)(struct roami_node *node,
 			const char *text); /* ends the job; does not return */
 };
@@ -64,6 +67,9 @@ void roami_real_init(struct roami_real *real, unsigned nodes, unsigned threads, 
 
 /* The calling thread's number; `thread` of both environments. */
 unsigned roami_seat(struct roami_node *node);
+
+/* The kernel's number of a thread; 0: there is none of this number. */
+int roami_seat_tid(struct roami_node *node, unsigned number);
 
 /* Whether it has one already. */
 bool roami_seated(const struct roami_node *node);
@@ -84,9 +90,17 @@ enum roam_err roami_thread_register(struct roami_node *node, bool on);
  */
 void roami_seats_open(struct roami_real *real);
 void roami_seats_shut(struct roami_real *real);
+/* For good: ends of threads do not look at `real` any more. */
+void roami_seats_end(struct roami_real *real);
 
 /* Wakes all threads of this node that sleep in a wait, to look again. */
 void roami_wake_all(struct roami_node *node);
+
+/*
+ * The program ends in a handler of a signal that came in a wait of this thread, which will not go
+ * on: others handle messages from now on.
+ */
+void roami_wait_abandon(struct roami_node *node);
 
 /* The service thread serves messages while no application thread does. */
 enum roam_err roami_service_start(struct roami_node *node);
@@ -102,9 +116,9 @@ static inline bool roami_net(const struct roami_node *node)
 
 /*
  * An application thread sleeps, at most until the time `until` (0: no limit); `value`: the bell's
- * futex before the condition was checked.
+ * futex before the condition was checked; `rests`: see roami_inside_rest.
  */
-void roami_net_sleep(struct roami_node *node, uint32_t value, uint64_t until,
+void roami_net_sleep(struct roami_node *node, uint32_t value, uint64_t until, bool rests,
 		     bool (*condition)(void *arg), void *arg);
 
 /* An application thread begins to wait: from now on it handles arriving messages. */
@@ -112,6 +126,7 @@ void roami_net_enter(struct roami_node *node);
 
 /* An application thread ends its wait: makes sure that another thread handles messages. */
 void roami_net_leave(struct roami_node *node);
+void roami_net_abandon(struct roami_node *node); /* of roami_wait_abandon */
 
 /*
  * A message for `peer` was kept or sent.  Returns whether a thread must see to the timers that it

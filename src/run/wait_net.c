@@ -15,6 +15,7 @@
 
 #include "base/layers.h"
 #include "msg/msg.h"
+#include "os/inside.h"
 #include "run/wait.h"
 
 #define AWAKE_MASK 0xffffu
@@ -67,22 +68,42 @@ void roami_net_wake_apps(struct roami_node *node)
 	ROAMI_COUNT(node->stats, wakes, 1);
 }
 
+static __thread bool net_watches; /* the calling thread sleeps at the transport */
+
+/*
+ * The calling thread does not sleep at the transport after all: a handler of a signal runs, and
+ * waits in its turn, or ends the process.  If it returns, `watcher` is cleared once more, which may
+ * be another thread's by then: the service thread then listens beside that one.
+ */
+static void net_watches_no_more(struct roami_node *node)
+{
+	if (!net_watches)
+		return;
+	net_watches = false;
+	atomic_store(&net_of(node)->watcher, 0);
+}
+
 /* The first to sleep does so at the transport; it wakes the others when it has taken something. */
-void roami_net_sleep(struct roami_node *node, uint32_t value, uint64_t until,
+void roami_net_sleep(struct roami_node *node, uint32_t value, uint64_t until, bool rests,
 		     bool (*condition)(void *arg), void *arg)
 {
 	struct roami_real *real = net_of(node);
 	bool watches = atomic_exchange(&real->watcher, 1) == 0;
+	uint64_t ns;
 
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!condition(arg) && !roami_msg_pending(node)) {
 		ROAMI_COUNT(node->stats, sleeps, 1);
+		net_watches = watches;
+		ns = roami_app_sleep_ns(node, until);
+		roami_inside_rest(rests);
 		if (watches)
-			net_wait(node, ROAM_SLEEPER_APP, roami_app_sleep_ns(node, until));
+			net_wait(node, ROAM_SLEEPER_APP, ns);
 		else
-			roami_os_futex_wait(&node->self->ctl->bell.app, value,
-					    roami_app_sleep_ns(node, until));
+			roami_os_futex_wait(&node->self->ctl->bell.app, value, ns);
+		roami_inside_rest(false);
 	}
+	net_watches = false;
 	if (watches)
 		atomic_store(&real->watcher, 0);
 }
@@ -109,6 +130,7 @@ void roami_net_enter(struct roami_node *node)
 	struct roami_real *real = net_of(node);
 	uint64_t entries = atomic_fetch_add(&real->entries, 1) + 1, now, before;
 
+	net_watches_no_more(node);
 	if (atomic_load(&node->self->ctl->bell.service_asleep) != ROAMI_ASLEEP_TRANSPORT)
 		return;
 	net_listen(node, false);
@@ -146,6 +168,12 @@ void roami_net_leave(struct roami_node *node)
 	if (atomic_load(&node->self->ctl->bell.service_asleep) == ROAMI_ASLEEP_TRANSPORT)
 		net_listen(node, true);
 	roami_net_cover(node);
+}
+
+void roami_net_abandon(struct roami_node *node)
+{
+	net_watches_no_more(node);
+	roami_net_leave(node);
 }
 
 /*
@@ -272,7 +300,7 @@ static void service_judge(struct roami_node *node, struct net_view *view)
 	if (view->served || (waits == 0 && !net_awake(node))) {
 		view->hot = false;
 	} else if (view->slept_at == ROAMI_ASLEEP_TRANSPORT) {
-		view->hot = waits >= OFTEN;
+		view->hot = waits >= OFTEN / 2; /* it slept a little after it was kicked */
 		view->look_ns = HOT_NS;
 	} else if (view->hot) {
 		view->hot = waits * RARE_NS >= view->look_ns;

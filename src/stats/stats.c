@@ -37,9 +37,9 @@ __thread uint64_t roami_stats_handled;
 /* A bit for each bank that a thread has for its own. */
 static _Atomic uint32_t *stats_given(void)
 {
-	static _Atomic uint32_t given;
+	static _Atomic uint32_t roami_stats_given;
 
-	return &given;
+	return &roami_stats_given;
 }
 
 void roami_stats_bank_take(void)

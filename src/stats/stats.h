@@ -2,6 +2,8 @@
  * Counters and times of a node, from the table in counters.def.  They live in the node's segment,
  * where the node that prints the report reads all nodes' counters.  Any thread counts, in a bank of
  * its own: nothing is ordered by a count, none is lost.
+ *
+ * The room keeps no rule: no answer depends on it.
  */
 #ifndef ROAMI_STATS_H
 #define ROAMI_STATS_H

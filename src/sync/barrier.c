@@ -1,5 +1,6 @@
 /*
- * Barriers and reductions by message; on one host nearly all meet in barrier_shm.c, see meet.c.
+ * Barriers and reductions by message; on one host nearly all are in barrier_shm.c: see
+ * barrier_enter.c.
  * Arrivals carry the notices that the next node up may lack, departures those that the arrived
  * lack. What everybody has applied at a full barrier is forgotten after it.
  */
@@ -262,7 +263,7 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 	roami_log_known(node, parent, &known);
 	/*
 	 * The clock is what the subtree's nodes had seen together, of which the log may have only
-	 * their own notices.  Along a tree all nodes take part, so each one's own meet at the root.
+	 * their own notices.  Along a tree all nodes take part, so the root has them all.
 	 */
 	roami_log_ahead(node, parent, &known, &barrier->merged,
 			barrier->tree && tree_children(node) == 0);
@@ -299,11 +300,15 @@ void roami_barrier_fail(struct roami_node *node, uint64_t id, unsigned gone)
 	roami_node_fail(node, "threads wait %s for node %u, which has ended", name, gone);
 }
 
-/* Fails if threads wait here and fewer are left in the job than the barrier is for. */
+/*
+ * Fails if threads wait here and fewer are left in the job than the barrier is for.  The spin is
+ * held: a node that has left the barrier before it ended is not missing.
+ */
 static void barrier_hopeless(struct roami_node *node, const struct roami_barrier *barrier)
 {
 	unsigned gone;
 
+	roami_contract(roami_spin_held(&barrier->spin));
 	if (barrier->id == ROAMI_END_ID || barrier_arrived(node, barrier) == 0)
 		return;
 	gone = roami_barrier_lacks(node, barrier->expected);
@@ -315,8 +320,13 @@ void roami_barrier_ended(struct roami_node *node)
 {
 	struct roami_table *table = &sync_of(node)->barriers;
 
-	for (uint32_t i = 0; i < table->count; i++)
-		barrier_hopeless(node, roami_table_item(table, i));
+	for (uint32_t i = 0; i < table->count; i++) {
+		struct roami_barrier *barrier = roami_table_item(table, i);
+
+		roami_spin_lock(node, &barrier->spin);
+		barrier_hopeless(node, barrier);
+		roami_spin_unlock(&barrier->spin);
+	}
 }
 
 static void barrier_handle_ended(struct roami_node *node, const struct roam_request *request)
@@ -519,7 +529,7 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 		barrier_learn(node, sync, 0, &leg.seen, &leg.floor);
 }
 
-static void messages_meet(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+static void messages_wait(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
 			  const struct roam_sync *sync, bool tree)
 {
 	bool alone = atomic_load(&node->self->ctl->threads) == 1 && threads == node->nodes;
@@ -536,7 +546,7 @@ static void messages_reduce(struct roami_node *node, struct roami_barrier *barri
 	barrier_by_leg(node, barrier, node->nodes * sync_of(node)->team, sync, false);
 }
 
-const struct roami_barrier_mode roami_barrier_by_messages = {messages_meet, messages_reduce};
+const struct roami_barrier_mode roami_barrier_by_messages = {messages_wait, messages_reduce};
 
 /* ------------------------------------------------------------------------------------ handlers */
 
@@ -591,7 +601,7 @@ static void barrier_handle_arrive(struct roami_node *node, const struct roam_req
 		roami_barrier_ended(node);
 }
 
-/* Threads that still wait there meet the next ones to arrive. */
+/* Threads that still wait there wait for the next ones to arrive. */
 void roami_barrier_forget(struct roami_node *node, void *item)
 {
 	struct roami_barrier *barrier = item;

@@ -1,11 +1,12 @@
 /*
  * Latched flags (PAUSE): setting is a release with everything the setter knows, under ScC with its
  * own writes; waiting is an acquire.  State at the flag's home, whose own threads use it without a
- * message.
+ * message.  Threads of another node ask the home together.
  */
 #include <string.h>
 
 #include "msg/msg.h"
+#include "page/page.h"
 #include "sync/log.h"
 #include "sync/sync.h"
 #include "sync/sync_state.h"
@@ -135,6 +136,7 @@ enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id)
 		latch_clear(node, flag_make(node, id));
 	else
 		roami_msg_call(node, home, flag_type(node, FLAG_CLEAR), &part, 1, NULL, 0);
+	roami_hear(node);
 	return ROAM_OK;
 }
 
@@ -157,6 +159,64 @@ static void flag_wait_far(struct roami_node *node, unsigned home, uint64_t id)
 	roami_log_saw(node, &clock);
 }
 
+struct flag_asked {
+	struct roami_flag *flag;
+	uint32_t call;
+};
+
+/* Whether the home has answered this call or a newer one; they are numbered modulo 2^32. */
+static bool flag_answered(void *arg)
+{
+	const struct flag_asked *asked = arg;
+
+	return (int32_t)(atomic_load(&asked->flag->answered) - asked->call) >= 0;
+}
+
+/*
+ * Whether the newest call of this node asks for this thread, too (rule 5.8): its answer shows a set
+ * before which no clear came that this thread knows of, because since the call began this node has
+ * heard nothing.  Else a new call begins.
+ */
+static bool flag_join(struct roami_node *node, struct flag_asked *asked)
+{
+	struct roami_flag *flag = asked->flag;
+	uint64_t heard = atomic_load(&pages_of(node)->heard);
+	bool join;
+
+	roami_spin_lock(node, &flag->spin);
+	asked->call = flag->asked;
+	join = !flag_answered(asked) && flag->heard == heard;
+	if (!join) {
+		asked->call = ++flag->asked;
+		flag->heard = heard;
+	}
+	roami_spin_unlock(&flag->spin);
+	return join;
+}
+
+/* The home has answered: this thread goes on, and those that have joined it. */
+static void flag_go(struct roami_node *node, struct flag_asked *asked)
+{
+	roami_spin_lock(node, &asked->flag->spin);
+	if (!flag_answered(asked))
+		atomic_store(&asked->flag->answered, asked->call);
+	roami_spin_unlock(&asked->flag->spin);
+	roami_changed(node, node->me);
+}
+
+static void flag_wait_together(struct roami_node *node, unsigned home, struct roami_flag *flag)
+{
+	struct flag_asked asked = {flag, 0};
+
+	roami_contract(home != node->me);
+	if (flag_join(node, &asked)) {
+		roami_wait(node, flag_answered, &asked);
+		return;
+	}
+	flag_wait_far(node, home, flag->id);
+	flag_go(node, &asked);
+}
+
 enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 {
 	struct roam_sync sync = {ROAM_SYNC_FLAG, false, id, false};
@@ -171,7 +231,7 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 	if (home == node->me)
 		latch_wait(node, flag);
 	else
-		flag_wait_far(node, home, id);
+		flag_wait_together(node, home, flag);
 	roami_node_waits_no_more(node);
 	ROAMI_TIME(node->stats, lock, roami_os_cycles() - start);
 	roami_acquire(node, &sync);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/marks.h"
+#include "base/region.h"
 #include "home/reach.h"
 #include "msg/msg.h"
 #include "page/page.h"
@@ -11,7 +12,9 @@
 #include "sync/sync_state.h"
 
 /* Messages. */
-enum { FREES_FREE, FREES_UNMARK };
+enum { FREES_FREE, FREES_UNMARK, FREES_MARKS };
+
+#define MARKS_PAGES 256u /* whose marks are in one answer */
 
 struct frees {
 	struct roami_spin lock;
@@ -23,10 +26,18 @@ static struct frees *frees_of(const struct roami_node *node)
 	return node->rooms[ROAMI_ROOM_FREES].state;
 }
 
-uint64_t roami_free_interval(struct roami_node *node)
+/*
+ * Under SC no node has old bytes or writes that others are still to see, and no diff can come late.
+ * There nodes need not synchronise at all, and would never acquire a free.
+ */
+uint64_t roami_free_interval(struct roami_node *node, uint64_t offset)
 {
 	struct roami_vclock clock;
 
+	roami_contract(offset < node->layout.heap_bytes);
+	if (roami_region_of(node, (uint32_t)(offset / ROAMI_PAGE))->protocol->model ==
+	    ROAM_MODEL_SC)
+		return 0;
 	roami_interval_enter(node);
 	roami_log_clock(node, &clock);
 	atomic_store(&release_of(node)->interval_due, 1);
@@ -38,9 +49,13 @@ uint64_t roami_free_interval(struct roami_node *node)
 
 bool roami_block_take(struct roami_node *node, unsigned owner, uint64_t offset)
 {
+	unsigned type = roami_type(node, ROAMI_ROOM_FREES, FREES_UNMARK);
+
 	roami_assert(owner < node->nodes && offset < node->layout.heap_bytes);
-	return node->reach[owner]->block_unmark(node, owner, offset,
-						roami_type(node, ROAMI_ROOM_FREES, FREES_UNMARK));
+	if (!node->reach[owner]->block_unmark(node, owner, offset, type))
+		return false;
+	roami_spoil(node, ROAMI_SPOILT_BLOCK, roami_page_bytes(node, 0) + offset, 0);
+	return true;
 }
 
 static void unmark_handle(struct roami_node *node, const struct roam_request *request)
@@ -58,11 +73,53 @@ static void unmark_handle(struct roami_node *node, const struct roam_request *re
 	roami_reply(node, request, &part, 1);
 }
 
+struct marks_ask {
+	uint32_t first;
+	uint32_t count;
+};
+
+void roami_marks_fetch(struct roami_node *node, unsigned from, uint32_t first, uint32_t end)
+{
+	unsigned type = roami_type(node, ROAMI_ROOM_FREES, FREES_MARKS);
+	uint64_t words[2 * MARKS_PAGES]; /* beginnings, then ends */
+
+	roami_assert(from != node->me && end <= node->layout.pages);
+	for (uint32_t count; first < end; first += count) {
+		count = end - first < MARKS_PAGES ? end - first : MARKS_PAGES;
+		struct marks_ask ask = {first, count};
+		struct roam_part part = {&ask, sizeof(ask)};
+
+		if (roami_msg_call(node, from, type, &part, 1, words, sizeof(words)) !=
+		    2 * count * sizeof(words[0]))
+			roami_node_fail(node, "node %u: malformed answer about blocks", from);
+		for (uint32_t i = 0; i < count; i++) {
+			atomic_store(&node->self->blocks[first + i], words[i]);
+			atomic_store(&node->self->ends[first + i], words[count + i]);
+		}
+	}
+}
+
+static void marks_handle(struct roami_node *node, const struct roam_request *request)
+{
+	struct marks_ask ask = {UINT32_MAX, 0};
+	struct roam_part parts[2];
+
+	if (request->bytes == sizeof(ask))
+		memcpy(&ask, request->data, sizeof(ask));
+	if (ask.count > MARKS_PAGES || ask.first > node->layout.pages ||
+	    ask.count > node->layout.pages - ask.first)
+		roami_node_fail(node, "node %u sent a malformed request for marks", request->from);
+	parts[0].data = (void *)&node->self->blocks[ask.first];
+	parts[1].data = (void *)&node->self->ends[ask.first];
+	parts[0].bytes = parts[1].bytes = ask.count * sizeof(uint64_t);
+	roami_reply(node, request, parts, 2);
+}
+
 /* --------------------------------------------------------------------------------------- frees */
 
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset)
 {
-	struct roami_remote_free freed = {offset, roami_free_interval(node), node->me, 0};
+	struct roami_remote_free freed = {offset, roami_free_interval(node, offset), node->me, 0};
 	struct roam_part part = {&freed, sizeof(freed)};
 
 	roami_assert(owner < node->nodes && owner != node->me);
@@ -129,6 +186,7 @@ void roami_remote_free_drain(struct roami_node *node,
 static const struct roam_message free_messages[] = {
 	[FREES_FREE] = {"free", free_handle, sizeof(struct roami_remote_free)},
 	[FREES_UNMARK] = {"unmark", unmark_handle, sizeof(uint64_t)},
+	[FREES_MARKS] = {"marks", marks_handle, sizeof(struct marks_ask)},
 	{NULL, NULL, 0},
 };
 

@@ -15,18 +15,27 @@ struct roami_remote_free {
 	uint32_t spare;
 };
 
-/* The interval of a free by this node, which ends at its next release.  app, may block. */
-uint64_t roami_free_interval(struct roami_node *node);
+/*
+ * The interval to which a free by this node belongs; its next release ends it.  0: no node has to
+ * acquire it.  app, may block.
+ */
+uint64_t roami_free_interval(struct roami_node *node, uint64_t offset);
 
 /*
- * Takes the beginning of a block of `owner` away (base/marks.h), which every node that frees one
- * does first; false: none begins there.  app, may block.
+ * The first step of a free: takes away the mark that a block of `owner` begins here (base/marks.h).
+ * Returns false if none does.  app, may block.
  */
 bool roami_block_take(struct roami_node *node, unsigned owner, uint64_t offset);
 
 /*
- * Tells `owner` that this node freed its block, whose beginning it has taken away; the free travels
- * with this node's next release.
+ * Takes over the marks (base/marks.h) of another host's node in the pages [first, end), which
+ * belong to that node.  At the end of the job, while that node serves.  app, may block.
+ */
+void roami_marks_fetch(struct roami_node *node, unsigned from, uint32_t first, uint32_t end);
+
+/*
+ * The second step: tells `owner` that this node has freed the block.  The free travels with this
+ * node's next release.
  */
 void roami_remote_free_send(struct roami_node *node, unsigned owner, uint64_t offset);
 

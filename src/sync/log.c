@@ -1,5 +1,5 @@
 #include "sync/log.h"
-#include "home/home_state.h"
+#include "home/reach.h"
 
 #include <string.h>
 
@@ -127,12 +127,13 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 	interval = log->seen.at[me] + 1;
 	for (size_t i = 0; i < count;) {
 		struct roami_run run = {notices[i].page, 1, interval, notices[i].version,
-					notices[i].place};
+					notices[i].ref};
 
 		roami_contract(i == 0 || notices[i - 1].page < notices[i].page);
 		roami_contract(notices[i].writer == me);
 		for (i++; i < count && notices[i].page == run.page + run.count &&
-			  notices[i].version == run.version && notices[i].place == run.place;
+			  notices[i].version == run.version &&
+			  notices[i].ref.word == run.ref.word;
 		     i++)
 			run.count++;
 		log_insert(node, me, &run);
@@ -459,7 +460,7 @@ void roami_log_collect_run(struct roami_node *node, unsigned writer, const struc
 	for (uint32_t i = 0; i < run->count; i++)
 		notices[i] = (struct roam_notice){run->page + i, writer, run->version,
 						  run->interval < upto ? run->interval : upto,
-						  run->place};
+						  run->ref};
 	release_of(node)->apply_work.count += run->count;
 }
 
@@ -648,8 +649,10 @@ void roami_log_trim(struct roami_node *node, const struct roami_vclock *floor)
 static enum roam_err log_init(struct roami_node *node, const struct roami_node_params *params)
 {
 	(void)params;
-	log_of(node)->notices = home_of(node)->records ? &roami_notices_ring
-						       : &roami_notices_messages;
+	log_of(node)->notices = &roami_notices_messages;
+	if (node->nodes > 1)
+		log_of(node)->notices = roami_reach_choose(node, &roami_notices_ring,
+							   &roami_notices_messages);
 	roami_race_clock_by(node, roami_log_clock);
 	return ROAM_OK;
 }

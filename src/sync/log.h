@@ -21,7 +21,7 @@ struct roami_run {
 	uint32_t count;
 	uint64_t interval;
 	uint64_t version;
-	uint64_t place;
+	union roam_notice_ref ref;
 };
 
 /*
@@ -51,9 +51,9 @@ void roami_log_close_interval(struct roami_node *node, const struct roam_notice 
 			      size_t count);
 
 /*
- * Sends `to` the notices beyond `since` (other than its own), ahead of a leg; then the leg's
- * message of `type`, whose payload is `parts` followed by what this node's `seen` says beyond
- * `since`: that is what `to` has said it applied.  Any thread.
+ * Sends one leg of a sync: first the notices beyond `since` of all writers but `to`, then a message
+ * of `type`, whose payload is `parts` and the difference of `seen` from `since`.  `since` is the
+ * clock that `to` has said it applied.  Any thread.
  */
 void roami_log_send(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 		    unsigned type, const struct roam_part *parts, unsigned count);
@@ -64,27 +64,27 @@ void roami_log_send_upto(struct roami_node *node, unsigned to, const struct roam
 			 const struct roam_part *parts, unsigned count);
 
 /*
- * Only the notices, for a leg whose clock is encoded in another way.  `own_only`: this node's own
- * are enough.
+ * The first half of roami_log_send_upto: sends the notices, for a leg whose message the caller
+ * encodes.  `own_only`: sends this node's own notices only.
  */
 void roami_log_ahead(struct roami_node *node, unsigned to, const struct roami_vclock *since,
 		     const struct roami_vclock *upto, bool own_only);
 
-/* Notices up to `upto`, and what that clock says beyond `since`, as the reply to a call. */
+/* roami_log_send_upto where the message is the reply to a call. */
 void roami_log_reply(struct roami_node *node, const struct roam_request *request,
 		     const struct roami_vclock *since, const struct roami_vclock *upto,
 		     const struct roam_part *parts, unsigned count);
 
-/* A leg arrived whose notices came before it: the log is complete up to `clock` too. */
+/* A leg with this clock has arrived, and its notices before it: the log is complete up to there. */
 void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock);
 
 /*
- * Collects the notices between `clock` and `seen` into apply_work, other writers only;
- * *target_p: their `seen`.  app, in an interval; may block.
+ * Collects the notices of other writers between `clock` and `seen` into apply_work; *target_p is
+ * `seen` as it was then.  app, in an interval; may block.
  */
 void roami_log_collect(struct roami_node *node, struct roami_vclock *target_p);
 
-/* Whether its pages are in the heap. */
+/* Whether the run's pages are in the heap. */
 bool roami_log_run_fits(struct roami_node *node, const struct roami_run *run);
 
 /* Marks [page, page + count) in `bits`; true if one was not marked yet. */
@@ -109,26 +109,26 @@ void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p);
 void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 		      struct roami_vclock *clock_p);
 
-/* What every node has applied at least. */
+/* A clock that every node has applied. */
 void roami_log_floor(struct roami_node *node, struct roami_vclock *floor_p);
 
 /*
- * The clock that the last barrier of all nodes told every node; its number.  Clocks of what a node
- * has applied or seen are sent as their difference from it.
+ * The *told clock*: the last barrier of all nodes has told it to every node.  Returns its number.
+ * Clocks are sent as their difference from it.
  */
 uint64_t roami_log_told(struct roami_node *node, struct roami_vclock *told_p);
 
-/* At node 0: the next told clock; returns its number, and *before_p: the last one. */
+/* At node 0: sets the next told clock and returns its number; *before_p: the one before. */
 uint64_t roami_log_tell(struct roami_node *node, const struct roami_vclock *told,
 			struct roami_vclock *before_p);
 
-/* Elsewhere: node 0 has told this. */
+/* At the other nodes: node 0 has told this clock. */
 void roami_log_was_told(struct roami_node *node, const struct roami_vclock *told, uint64_t number);
 
 /*
- * The base of a peer's clocks, which were sent as their difference from told clock `number`.  If
- * this node's told clock has another number: safe bounds, a lower one of what the peer has applied
- * and an upper one of what it has seen, as this node has seen what was told.
+ * The clocks from which a peer has sent its differences, where told clock `number` was its base.
+ * If this node's told clock has that number, both are the told clock.  Else they are safe bounds: a
+ * lower bound of what the peer has applied, and an upper bound of what it has seen.
  */
 void roami_log_bases(struct roami_node *node, uint64_t number, struct roami_vclock *applied_p,
 		     struct roami_vclock *seen_p);
@@ -146,7 +146,7 @@ void roami_log_met(struct roami_node *node, const struct roami_vclock *seen);
  */
 void roami_log_reuse_clock(struct roami_node *node, struct roami_vclock *clock_p);
 
-/* What `peer` knows at least: raises the bound; reads it. */
+/* The lower bound of what `peer` knows: _know raises it, _known reads it. */
 void roami_log_know(struct roami_node *node, unsigned peer, const struct roami_vclock *clock);
 void roami_log_known(struct roami_node *node, unsigned peer, struct roami_vclock *clock_p);
 

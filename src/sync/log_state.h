@@ -1,4 +1,4 @@
-/* The log of write notices; internal to src/sync. */
+/* The log of write notices; internal to src/sync, but for what tests change. */
 #ifndef ROAMI_LOG_STATE_H
 #define ROAMI_LOG_STATE_H
 

@@ -28,7 +28,7 @@ void roami_notice_ring_add(struct roami_node *node, const struct roami_run *run)
 	roami_step(node);
 	atomic_store_explicit(&words[1], run->interval, memory_order_relaxed);
 	atomic_store_explicit(&words[2], run->version, memory_order_relaxed);
-	atomic_store_explicit(&words[3], run->place, memory_order_relaxed);
+	atomic_store_explicit(&words[3], run->ref.word, memory_order_relaxed);
 	atomic_store_explicit(&ring->head, at + 1, memory_order_release);
 	log_of(node)->published = at + 1;
 }
@@ -62,7 +62,7 @@ static bool ring_copy(struct roami_node *node, unsigned writer, uint64_t first, 
 		runs[i].count = (uint32_t)(pages >> 32);
 		runs[i].interval = atomic_load_explicit(&words[1], memory_order_relaxed);
 		runs[i].version = atomic_load_explicit(&words[2], memory_order_relaxed);
-		runs[i].place = atomic_load_explicit(&words[3], memory_order_relaxed);
+		runs[i].ref.word = atomic_load_explicit(&words[3], memory_order_relaxed);
 		roami_step(node);
 	}
 	atomic_thread_fence(memory_order_acquire);

@@ -10,12 +10,13 @@
 
 struct roami_run;
 
-/* Appends an own run; one at a time, intervals ascending. */
+/* Appends a run of this node's; the log's lock is held, intervals ascend. */
 void roami_notice_ring_add(struct roami_node *node, const struct roami_run *run);
 
 /*
- * Adds the notices of `writer` beyond interval `since`, up to `upto`, to apply_work; false:
- * some are overwritten, nothing is added.  They must have been published before `upto` was learned.
+ * Adds the notices of `writer` beyond interval `since`, up to `upto`, to apply_work.  Returns
+ * false, and adds nothing, if some are overwritten.  The caller has learned `upto` after `writer`
+ * had published them.
  */
 bool roami_notice_ring_read(struct roami_node *node, unsigned writer, uint64_t since,
 			    uint64_t upto);

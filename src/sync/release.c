@@ -5,6 +5,7 @@
 #include "base/region.h"
 #include "base/sort.h"
 #include "home/provisional.h"
+#include "os/inside.h"
 #include "page/page.h"
 #include "page/race.h"
 #include "sync/log.h"
@@ -31,12 +32,14 @@ void roami_interval_enter(struct roami_node *node)
 {
 	while (!roami_spin_try(&release_of(node)->interval_lock))
 		roami_wait(node, interval_free, node);
+	roami_inside.needed = true;
 }
 
 void roami_interval_leave(struct roami_node *node)
 {
 	roami_contract(roami_interval_entered(node));
 	roami_spin_unlock(&release_of(node)->interval_lock);
+	roami_inside.needed = false;
 	roami_changed(node, node->me);
 }
 
@@ -236,16 +239,17 @@ static void dirty_finish_all(struct roami_node *node, const struct roam_dirty *d
 uint64_t roami_notice_diff(struct roami_node *node, const struct roam_notice *notice)
 {
 	roami_assert(roami_homes_here(node) == ROAM_HOMES_TAKEN);
-	return notice->place;
+	return notice->ref.diff;
 }
 
 uint32_t roami_notice_home(struct roami_node *node, const struct roam_notice *notice)
 {
 	roami_assert(roami_homes_here(node) != ROAM_HOMES_TAKEN);
-	return (uint32_t)notice->place;
+	return (uint32_t)notice->ref.home;
 }
 
-static void notice_add(struct roami_node *node, uint32_t page, uint64_t version, uint64_t place)
+static void notice_add(struct roami_node *node, uint32_t page, uint64_t version,
+		       union roam_notice_ref ref)
 {
 	struct roam_notice *note =
 		roami_os_vec_grow(&release_of(node)->note_work, sizeof(*note), 1);
@@ -254,27 +258,29 @@ static void notice_add(struct roami_node *node, uint32_t page, uint64_t version,
 	roami_contract(page < node->layout.pages);
 	if (note == NULL)
 		roami_node_fail(node, "no memory for write notices");
-	*note = (struct roam_notice){page, node->me, version, 0, place};
+	*note = (struct roam_notice){page, node->me, version, 0, ref};
 	release_of(node)->note_work.count++;
 }
 
 void roami_notice_add(struct roami_node *node, uint32_t page, uint64_t version)
 {
-	bool taken = roami_homes_of(node, page) == ROAM_HOMES_TAKEN;
+	union roam_notice_ref ref = {.word = 0};
 
-	notice_add(node, page, version, taken ? 0 : roami_home_here(node, page));
+	if (roami_homes_of(node, page) != ROAM_HOMES_TAKEN)
+		ref.home = roami_home_here(node, page);
+	notice_add(node, page, version, ref);
 }
 
 void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref)
 {
 	roami_assert(roami_homes_of(node, page) != ROAM_HOMES_TAKEN);
-	notice_add(node, page, version, ref);
+	notice_add(node, page, version, (union roam_notice_ref){.home = ref});
 }
 
 void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t version, uint64_t diff)
 {
 	roami_assert(roami_homes_of(node, page) == ROAM_HOMES_TAKEN);
-	notice_add(node, page, version, diff);
+	notice_add(node, page, version, (union roam_notice_ref){.diff = diff});
 }
 
 /* Other libraries may take roam's signal handlers (rule 1.9): checked about once a second. */
@@ -496,6 +502,11 @@ void roami_release_rest(struct roami_node *node)
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }
 
+uint64_t roami_release_told(const struct roami_node *node)
+{
+	return atomic_load_explicit(&release_of(node)->told, memory_order_relaxed);
+}
+
 /* ------------------------------------------------------------------------------------- acquire */
 
 /* Every protocol gets the notices of its own pages; they ascend by page. */
@@ -545,6 +556,7 @@ void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
 
 	roami_contract(roami_scoped(node) && scope->applied <= scope->number);
 	roami_step(node);
+	roami_hear(node);
 	if (scope->applied == scope->number)
 		return;
 	start = roami_os_cycles();
@@ -572,6 +584,7 @@ void roami_acquire(struct roami_node *node, const struct roam_sync *sync)
 	uint64_t start;
 
 	roami_step(node);
+	roami_hear(node);
 	acquire_provisionals(node); /* whether or not there are notices: homes write unseen */
 	if (roami_log_fresh(node))
 		return;

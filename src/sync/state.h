@@ -1,4 +1,4 @@
-/* The state of a node that its peers look at: in its control page, and in the copies of that. */
+/* The fields of a node's control page that its peers look at, there or in their copies of it. */
 #ifndef ROAMI_STATE_H
 #define ROAMI_STATE_H
 
@@ -14,9 +14,9 @@ enum roami_state {
 };
 
 /*
- * Changes a field of this node's, and of the copies that its peers keep.  Peers that look after a
- * synchronisation with this node see it; `at_once`: also those that looked at anything else of this
- * node's since (app, may block).
+ * Changes a field of this node's control page, and of the copies that its peers keep.  A peer sees
+ * the change once it has synchronised with this node.  `at_once`: all peers see it when this
+ * returns (app, may block).
  */
 void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t value, bool at_once);
 

@@ -1,11 +1,12 @@
 #include "sync/sync.h"
-#include "home/home_state.h"
+#include "home/reach.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "msg/msg.h"
+#include "sync/lock_thin.h"
 #include "sync/log.h"
 #include "sync/sync_state.h"
 
@@ -224,16 +225,37 @@ void *roami_record_find(struct roami_node *node, unsigned home, const struct roa
 	return NULL;
 }
 
-void *roami_resolve_record(struct roami_node *node, unsigned home,
-			   const struct roami_records *records, uint64_t id)
+static void *resolve_record(struct roami_node *node, unsigned home,
+			    const struct roami_records *records, uint64_t id)
 {
 	bool full;
 
 	roami_contract(home < node->nodes);
-	/* Threads of a job's only node meet in its own memory, too. */
-	if ((!home_of(node)->records && node->nodes > 1) || records == NULL)
-		return NULL;
-	return roami_record_find(node, home, records, id, true, &full);
+	return records != NULL ? roami_record_find(node, home, records, id, true, &full) : NULL;
+}
+
+static void *resolve_messages(struct roami_node *node, unsigned home,
+			      const struct roami_records *records, uint64_t id)
+{
+	roami_contract(home < node->nodes && id != 0);
+	(void)node, (void)home, (void)records, (void)id;
+	return NULL;
+}
+
+static void ended_messages(struct roami_node *node)
+{
+	(void)node;
+}
+
+/* The records of a job's only node lie in its own memory. */
+static const struct roami_record_mode mode_records = {resolve_record, roami_barrier_shm_ended};
+static const struct roami_record_mode mode_messages = {resolve_messages, ended_messages};
+
+void *roami_resolve_record(struct roami_node *node, unsigned home,
+			   const struct roami_records *records, uint64_t id)
+{
+	roami_contract(home < node->nodes && id != 0);
+	return sync_of(node)->record_mode->resolve(node, home, records, id);
 }
 
 /* ---------------------------------------------------------------------------------------- life */
@@ -242,6 +264,7 @@ static enum roam_err sync_init(struct roami_node *node, const struct roami_node_
 {
 	struct roami_sync_state *sync = sync_of(node);
 
+	sync->record_mode = roami_reach_choose(node, &mode_records, &mode_messages);
 	sync->lock_records = (struct roami_records){params->layout.locks, params->layout.lock_slots,
 						    (uint32_t)roami_lock_bytes(params->nodes)};
 	sync->barrier_records = (struct roami_records){
@@ -254,6 +277,8 @@ static enum roam_err sync_init(struct roami_node *node, const struct roami_node_
 	    table_init(&sync->conds, sizeof(struct roami_cond)) != ROAM_OK ||
 	    table_init(&sync->flags, sizeof(struct roami_flag)) != ROAM_OK)
 		return ROAM_ENOMEM;
+	if (roami_thin_init(node, params->nodes) != ROAM_OK)
+		return ROAM_ENOMEM;
 	sync->team = 1;
 	return roami_objects_init(node);
 }
@@ -265,6 +290,7 @@ static void sync_fini(struct roami_node *node)
 	for (uint32_t i = 0; i < sync->locks.count; i++)
 		roami_lock_fini(table_item(&sync->locks, i));
 	roami_table_fini(&sync->locks);
+	roami_thin_fini(node);
 	roami_table_fini(&sync->barriers);
 	roami_table_fini(&sync->conds);
 	roami_table_fini(&sync->flags);

@@ -19,8 +19,8 @@
 _Static_assert(ROAMI_SEAL_ID < ROAMI_SYNCED_OWN, "reports of races tell them apart");
 
 /*
- * For reports: what a program knows the object by.  "at roam_barrier_all" and the like for the
- * library's own, `prefix` and the address for others.
+ * The name of an object in reports: `prefix` and the address, or, of one of the library's own, the
+ * call that uses it, as "at roam_barrier_all".
  */
 #define ROAMI_SYNC_NAME_BYTES 48
 void roami_sync_name(uint64_t id, const char *prefix, char text[ROAMI_SYNC_NAME_BYTES]);
@@ -28,8 +28,9 @@ void roami_sync_name(uint64_t id, const char *prefix, char text[ROAMI_SYNC_NAME_
 unsigned roami_sync_home(const struct roami_node *node, uint64_t id);
 
 /*
- * Ends the open interval and makes its writes findable; begins to see what the log knows.  app, may
- * block.  The calling thread polls for messages until roami_release_rest, which must follow.
+ * roami_release ends the open interval and makes its writes findable; the calling thread polls for
+ * messages until roami_release_rest, which must follow.  roami_acquire drops the copies that the
+ * notices in the log make stale.  app, may block.
  */
 void roami_release(struct roami_node *node, const struct roam_sync *sync);
 void roami_acquire(struct roami_node *node, const struct roam_sync *sync);
@@ -44,25 +45,28 @@ void roami_release_rest(struct roami_node *node);
 /* After the acquire of a full barrier: calls `met` of the protocols.  app, may block. */
 void roami_met(struct roami_node *node);
 
+/* The cycle at which roami_release_rest began last, for benchmarks. */
+uint64_t roami_release_told(const struct roami_node *node);
+
 /* Whether roami_release would find nothing that it must do. */
 bool roami_release_needless(struct roami_node *node);
 
 struct roami_scope;
 
-/* Under ScC: begins to see what came with a lock's token.  By its holder. */
+/* roami_acquire under ScC, of the notices that came with a lock's token.  By the lock's holder. */
 void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
 			 struct roami_scope *scope);
 
-/* A wait-based lock: at most one thread of the node is in a release or acquire. */
+/* At most one thread of the node is in a release or acquire: the others sleep in _enter. */
 void roami_interval_enter(struct roami_node *node);
 void roami_interval_leave(struct roami_node *node);
 
 #define ROAMI_TABLE_BLOCK  256u  /* items that are made room for at a time */
 #define ROAMI_TABLE_BLOCKS 4096u
 
-/* Where items are found: open addressing; at most half are taken.  A larger one replaces it. */
+/* A hash table by open addressing.  When half of its slots are taken, a larger one replaces it. */
 struct roami_slots {
-	struct roami_slots *before; /* those that it has replaced: threads may still look there */
+	struct roami_slots *before; /* the table that it replaced: threads may still look there */
 	unsigned bits;              /* 1 << bits slots */
 	_Atomic(uint64_t *) at[];   /* the item's id; NULL: free */
 };
@@ -77,13 +81,13 @@ struct roami_table {
 	void (*make)(struct roami_node *node, void *item); /* NULL: nothing to do */
 };
 
-/* The eight ids of eight bytes begin at one slot. */
+/* Where to begin to look: one slot for all ids within eight bytes. */
 static inline size_t roami_slot(const struct roami_slots *slots, uint64_t id)
 {
 	return id / 8 * 0xbf58476d1ce4e5b9u >> (64 - slots->bits);
 }
 
-/* Where objects of one kind lie in a segment, by id; nothing ever leaves before the round ends. */
+/* The records of one kind in a segment, by id; none leaves the table before the job ends. */
 struct roami_records {
 	size_t at;
 	uint32_t slots;
@@ -141,6 +145,9 @@ enum roam_err roami_unlock(struct roami_node *node, uint64_t id);
 bool roami_lock_quick(struct roami_node *node, uint64_t id);
 bool roami_unlock_quick(struct roami_node *node, uint64_t id);
 
+/* As roami_unlock, of a thread that is about to wait for something else. */
+enum roam_err roami_unlock_to_wait(struct roami_node *node, uint64_t id);
+
 /* As roami_unlock, where roami_unlock_quick has returned false. */
 enum roam_err roami_unlock_whole(struct roami_node *node, uint64_t id);
 
@@ -155,7 +162,7 @@ void roami_lock_check_end(struct roami_node *node);
 
 /*
  * Whether no thread registers on any node (roam_threads_fixed): then each node has one, and all
- * nodes know a barrier of all from its number.  Alike on all nodes, before they first meet.
+ * nodes know a barrier of all from its number.  Alike on all nodes, before their first barrier.
  */
 void roami_barrier_fix(struct roami_node *node, bool fixed);
 

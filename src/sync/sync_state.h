@@ -1,4 +1,4 @@
-/* The objects of the synchronisation layer; internal to src/sync. */
+/* The objects of the synchronisation layer; internal to src/sync, but for what tests change. */
 #ifndef ROAMI_SYNC_STATE_H
 #define ROAMI_SYNC_STATE_H
 
@@ -7,29 +7,50 @@
 #include "sync/sync.h"
 
 struct roami_lock;
+struct roami_lock_wait;
+struct roami_thin;
 struct roami_barrier;
 
-/* Where a lock's queue of nodes is kept; the lock's spin is held in all of these. */
-struct roami_lock_mode {
-	/*
-	 * Takes the token if no node has it, else follows the last node of the queue.  `trying`:
-	 * without messages it does not follow; with messages it does, and lock->busy says whether
-	 * another node's section goes on.
-	 */
-	void (*ask)(struct roami_node *node, struct roami_lock *lock, bool trying);
-	/*
-	 * At an unlock: finds the node that follows this one (lock->next).  If there is none and no
-	 * own thread waits (`waiters`), gives the token back.
-	 */
-	void (*pass)(struct roami_node *node, struct roami_lock *lock, bool waiters);
-	/* The node that waits for this one to unlock; ROAM_NOBODY. */
-	unsigned (*follower)(struct roami_node *node, const struct roami_lock *lock);
+enum roami_lock_ask {
+	ROAMI_ASK_TRY,   /* now or not at all, even if it is left to another node for a moment */
+	ROAMI_ASK_QUICK, /* now or not at all; only where the queue is kept in a record */
+	ROAMI_ASK_NOW,   /* now or in turn */
+	ROAMI_ASK_LATER, /* in turn: it is another node's */
 };
 
-/* How the threads of a barrier or a reduction meet.  app, may block. */
+/* Where a lock's queue of nodes is kept; the lock's spin is held in all of these but `due`. */
+struct roami_lock_mode {
+	/*
+	 * Takes the token if it may be had now, else queues.  ROAMI_ASK_TRY: by a record it does
+	 * not queue; by messages it does, and lock->busy says whether another node's section goes
+	 * on.
+	 */
+	void (*ask)(struct roami_node *node, struct roami_lock *lock, enum roami_lock_ask how);
+	/*
+	 * At an unlock: finds the node that follows this one (lock->next).  If no own thread waits
+	 * (`waiters`), a token whose queue is in a record goes back there.  `again`: the thread may
+	 * take the lock again soon.
+	 */
+	void (*pass)(struct roami_node *node, struct roami_lock *lock, bool waiters, bool again);
+	/* It is lock->next's turn: gives the token away. */
+	void (*give)(struct roami_node *node, struct roami_lock *lock);
+	/* No thread of this node waits any more. */
+	void (*left)(struct roami_node *node, struct roami_lock *lock);
+	/* This node has ended and a thread of it holds the lock: fails if another node waits. */
+	void (*ends)(struct roami_node *node, struct roami_lock *lock);
+	/*
+	 * Of the thread that is the next one of its node: whether it need wait no longer, but
+	 * `seek`; then takes the token if it may be had, else sets when to look again
+	 * (wait->alarm).
+	 */
+	bool (*due)(struct roami_lock_wait *wait);
+	void (*seek)(struct roami_lock_wait *wait);
+};
+
+/* How threads wait at a barrier or in a reduction.  app, may block. */
 struct roami_barrier_mode {
 	/* Called once for all threads of a team at a barrier of all. */
-	void (*meet)(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
+	void (*wait)(struct roami_node *node, struct roami_barrier *barrier, unsigned threads,
 		     const struct roam_sync *sync, bool tree);
 	/* Reduces barrier->own, whose `values`, `type` and `op` are set. */
 	void (*reduce)(struct roami_node *node, struct roami_barrier *barrier,
@@ -41,7 +62,7 @@ extern const struct roami_barrier_mode roami_barrier_by_messages; /* barrier.c *
 
 /*
  * A lock's token travels from node to node.  On one host it lies in the lock's record while no node
- * holds it, and the record's word has the tail.  Else, at the home: `tail` is the last node that
+ * holds it, and the record's word has the queue.  Else, at the home: `tail` is the last node that
  * asked.  Every node: whether the token is here, which of its own threads is next (tickets), and
  * which node asked after them.
  */
@@ -59,8 +80,13 @@ struct roami_lock {
 	bool asked;               /* this node asked for it */
 	bool fresh;               /* granted, and the acquire is still to be done */
 	bool busy;                /* asked to try: another node's section goes on */
+	bool queued;              /* this node has a place in the record's queue */
+	bool keeps;               /* it has taken the lock again soon after its last unlock */
+	uint64_t waited;          /* ns of looking since it had the token last, given up or not */
+	uint64_t freed;           /* of env->now: it put the token back; 0: no node waited then */
 	struct roami_lock_record *record;   /* where the queue is kept; NULL: by messages */
 	const struct roami_lock_mode *mode; /* NULL: not resolved yet */
+	struct roami_thin *thin;            /* NULL: none; without `token`: has the token */
 	struct roami_vec left;              /* struct lock_left: tickets given up */
 	uint64_t next_number;      /* under ScC: the last of the list that `next` has */
 	struct roami_scope scope;  /* under ScC; the holder's, else under `spin` */
@@ -68,7 +94,7 @@ struct roami_lock {
 };
 
 /*
- * Barriers count threads.  On one host they meet in shared memory (barrier_shm.c).  Else at node
+ * Barriers count threads.  On one host there is a record (barrier_shm.c).  Else at node
  * 0: where every node has one thread, its arrival and departure are a message each, gathered along
  * a tree if so asked; else each thread calls node 0.
  */
@@ -119,7 +145,16 @@ struct roami_cond {
 	uint64_t id;
 	struct roami_spin spin;
 	_Atomic uint32_t told;    /* see roami_object_tell */
-	struct roami_vec waiters; /* struct roami_waiter, first come first */
+	/*
+	 * struct roami_waiter, first come first: threads of this node; at the condition's home also
+	 * an entry for each other node of which threads wait, with slot 0.
+	 */
+	struct roami_vec waiters;
+	uint32_t missed; /* at the home: signals that found no entry; broadcasts as COND_ALL each */
+	/* Elsewhere, of this node's entries in the home's queue: */
+	uint32_t turns; /* the number of the newest */
+	bool entered;   /* it is there, or on its way; then threads wait here */
+	bool sure;      /* the home has it, or will miss no signal for it */
 };
 
 struct roami_flag {
@@ -128,6 +163,13 @@ struct roami_flag {
 	_Atomic uint32_t told; /* see roami_object_tell */
 	_Atomic uint32_t sets; /* how often it was set; threads of this node wait for that */
 	bool set;
+	/*
+	 * Where the home is another node: calls that asked it, the newest that it has answered, and
+	 * what this node had heard when the newest began.
+	 */
+	uint32_t asked;
+	_Atomic uint32_t answered;
+	uint64_t heard;
 	struct roami_vclock clock; /* what its setters have passed on */
 	struct roami_vec waiters;  /* struct roam_request with its clock: struct flag_waiter */
 };
@@ -158,10 +200,21 @@ static inline bool roami_interval_entered(const struct roami_node *node)
 	return roami_spin_held(&release_of(node)->interval_lock);
 }
 
+/* Whether objects have records in shared memory: for all alike, chosen by the node's reach. */
+struct roami_record_mode {
+	/* See roami_resolve_record. */
+	void *(*resolve)(struct roami_node *node, unsigned home,
+			 const struct roami_records *records, uint64_t id);
+	/* See roami_barrier_shm_ended. */
+	void (*ended)(struct roami_node *node);
+};
+
 struct roami_sync_state {
+	const struct roami_record_mode *record_mode;
 	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
 	struct roami_records barrier_records; /* in node 0's segment, barriers */
 	struct roami_table locks;
+	struct roami_thin *thin; /* words of locks; NULL: no lock is thin */
 	struct roami_table barriers;
 	struct roami_table conds;
 	struct roami_table flags;

@@ -84,25 +84,28 @@ static void token_ask(struct roami_node *node)
 
 struct token_wait {
 	struct roami_node *node;
+	bool taken;
 	bool doomed;
 };
 
-/* Takes the token if it is here. */
+/* Takes the token if it is here.  A wait may ask again after it has: a doom comes too late then. */
 static bool token_came(void *arg)
 {
 	struct token_wait *wait = arg;
 	struct roami_tx_token *token = token_of(wait->node);
 
+	if (wait->taken)
+		return true;
 	roami_spin_lock(wait->node, &token->spin);
-	wait->doomed = atomic_load(&tx_of(wait->node)->state) == ROAMI_TX_DOOMED;
-	if (token->here && !wait->doomed)
-		token->busy = true;
-	if (token->busy || wait->doomed)
+	wait->doomed = tx_is_lost(wait->node);
+	wait->taken = token->here && !wait->doomed;
+	token->busy = wait->taken;
+	if (wait->taken || wait->doomed)
 		token->wanted = false;
 	if (wait->doomed) /* a token that comes later goes on, or stays for the next attempt */
 		token_pass(wait->node, token);
 	roami_spin_unlock(&token->spin);
-	return token->busy || wait->doomed;
+	return wait->taken || wait->doomed;
 }
 
 static void token_await(struct token_wait *wait)
@@ -122,7 +125,7 @@ static void token_await(struct token_wait *wait)
 bool roami_tx_token_take(struct roami_node *node)
 {
 	struct roami_tx_token *token = token_of(node);
-	struct token_wait wait = {node, false};
+	struct token_wait wait = {node, false, false};
 	bool asks;
 
 	roami_contract(!token->busy);

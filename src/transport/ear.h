@@ -1,6 +1,10 @@
 /*
  * Where threads sleep for a transport whose arrivals make a descriptor readable: wait, wake and
  * listen of roam/transport.h.
+ *
+ * The room keeps rules 4 (messages of one peer stay in order, where a transport promises that;
+ * sleepers look again before they sleep, here), 9.4 (one slow link, in sim.h) and 10.2 (lengths and
+ * datagrams of peers are checked as if they were hostile: shm.c, udp.h, packet.h, verbs_hello.h).
  */
 #ifndef ROAMI_EAR_H
 #define ROAMI_EAR_H

@@ -17,9 +17,6 @@
 #define PROBE_NS     1000000u /* from the first probe to the second; then twice as long each time */
 #define PROBE_MAX_NS 1000000000u
 
-/* In the order of the table. */
-enum { OPTION_INTERFACE, OPTION_TYPE, OPTION_IN, OPTION_OUT, OPTIONS };
-
 static const struct roam_transport_option packet_options[] = {
 	ROAM_TRANSPORT_OPTION("ROAM_PACKET_INTERFACE", "auto", "",
 			      "the interface that the packet transport sends frames by to other "
@@ -41,8 +38,7 @@ static const uint16_t packet_taken[] = {0x0800, 0x0806, 0x8100, 0x86dd, 0x8863,
 
 /* -------------------------------------------------------------------------------------- opening */
 
-__attribute__((format(printf, 2, 3))) static void packet_say(const struct packet_state *packet,
-							     const char *format, ...)
+void packet_say(const struct packet_state *packet, const char *format, ...)
 {
 	va_list args;
 
@@ -51,6 +47,12 @@ __attribute__((format(printf, 2, 3))) static void packet_say(const struct packet
 	va_start(args, format);
 	vsnprintf(packet->params.why, packet->params.why_bytes, format, args);
 	va_end(args);
+}
+
+/* In the names of its options. */
+static const char *packet_name(const struct packet_state *packet)
+{
+	return packet->fast != NULL ? "XDP" : "PACKET";
 }
 
 /* Finds the interface for frames to other hosts; false: it has said why there is none. */
@@ -63,7 +65,7 @@ static bool packet_interface(struct packet_state *packet, const char *named,
 	snprintf(name, sizeof(name), "%s", named);
 	if (strcmp(named, "auto") == 0 && !packet_lane_of(params->address, name)) {
 		packet_say(packet, "no interface has the address by which this host was reached: "
-				   "ROAM_PACKET_INTERFACE");
+				   "ROAM_%s_INTERFACE", packet_name(packet));
 		return false;
 	}
 	return packet_lane_find(lane, name, true, params->why, params->why_bytes);
@@ -73,8 +75,8 @@ static bool packet_type_free(const struct packet_state *packet, uint64_t type)
 {
 	for (unsigned i = 0; i < sizeof(packet_taken) / sizeof(packet_taken[0]); i++)
 		if (packet_taken[i] == type) {
-			packet_say(packet, "ROAM_PACKET_ETHERTYPE=0x%04x is another protocol's",
-				   packet_taken[i]);
+			packet_say(packet, "ROAM_%s_ETHERTYPE=0x%04x is another protocol's",
+				   packet_name(packet), packet_taken[i]);
 			return false;
 		}
 	return true;
@@ -92,9 +94,9 @@ static enum roam_err packet_lane(struct packet_state *packet, struct packet_lane
 				 const struct roam_transport_value *options)
 {
 	enum roam_err err =
-		packet_lane_open(lane, htons((uint16_t)options[OPTION_TYPE].number),
-				 packet->endpoint, (unsigned)options[OPTION_IN].number,
-				 (unsigned)options[OPTION_OUT].number);
+		packet_lane_open(lane, htons((uint16_t)options[PACKET_TYPE].number),
+				 packet->endpoint, (unsigned)options[PACKET_IN].number,
+				 (unsigned)options[PACKET_OUT].number);
 	unsigned mtu = lane->mtu;
 
 	if (err != ROAM_OK) {
@@ -113,17 +115,19 @@ static enum roam_err packet_lanes(struct packet_state *packet,
 				  const struct roam_transport_value *options)
 {
 	struct packet_lane *link = &packet->lanes[PACKET_LINK], *near = &packet->lanes[PACKET_NEAR];
-	bool named = strcmp(options[OPTION_INTERFACE].text, "auto") != 0;
+	bool named = strcmp(options[PACKET_INTERFACE].text, "auto") != 0;
 	bool far = packet->params.address != 0;
 	enum roam_err err = ROAM_OK;
 
-	if (!packet_type_free(packet, options[OPTION_TYPE].number))
+	if (!packet_type_free(packet, options[PACKET_TYPE].number))
 		return ROAM_EINVAL;
-	if (((far || named) && !packet_interface(packet, options[OPTION_INTERFACE].text, link)) ||
+	if (((far || named) && !packet_interface(packet, options[PACKET_INTERFACE].text, link)) ||
 	    !packet_lane_find(near, "lo", false, packet->params.why, packet->params.why_bytes))
 		return ROAM_EUNSUPPORTED;
 	if (far)
 		err = packet_lane(packet, link, options);
+	if (far && err == ROAM_OK && packet->fast != NULL)
+		err = packet->fast(packet, options);
 	return err == ROAM_OK ? packet_lane(packet, near, options) : err;
 }
 
@@ -136,8 +140,9 @@ static int packet_pollable(struct packet_state *packet)
 		return packet->lanes[PACKET_NEAR].fd;
 	packet->both = roami_os_fd(epoll_create1(EPOLL_CLOEXEC));
 	for (unsigned i = 0; i < PACKET_LANES; i++)
-		if (packet->both < 0 || epoll_ctl(packet->both, EPOLL_CTL_ADD,
-						  packet->lanes[i].fd, &event) != 0)
+		if (packet->lanes[i].fd >= 0 &&
+		    (packet->both < 0 || epoll_ctl(packet->both, EPOLL_CTL_ADD,
+						   packet->lanes[i].fd, &event) != 0))
 			return -1;
 	return packet->both;
 }
@@ -155,14 +160,14 @@ static enum roam_err packet_memory(struct packet_state *packet)
 
 static uint64_t packet_where(const uint8_t mac[PACKET_MAC])
 {
-	uint64_t where = 1;
+	uint64_t where = PACKET_OPEN;
 
 	for (unsigned i = 0; i < PACKET_MAC; i++)
 		where |= (uint64_t)mac[i] << (16 + 8 * i);
 	return where;
 }
 
-static enum roam_err packet_open(void *state, const struct roam_transport_params *params)
+enum roam_err packet_open(void *state, const struct roam_transport_params *params)
 {
 	struct packet_state *packet = state;
 	const struct packet_lane *seen = &packet->lanes[PACKET_NEAR];
@@ -170,14 +175,16 @@ static enum roam_err packet_open(void *state, const struct roam_transport_params
 	enum roam_err err;
 	int file;
 
-	packet->both = packet->lanes[PACKET_LINK].fd = packet->lanes[PACKET_NEAR].fd = -1;
+	packet->both = -1;
+	for (unsigned i = 0; i < PACKET_LANES; i++)
+		packet->lanes[i].fd = -1;
 	roami_ear_init(&packet->ear);
 	if (params->nodes > PACKET_NODES_MAX)
 		return ROAM_ENODES;
 	packet->params = *params;
 	packet->endpoint = (uint32_t)random;
 	packet->mark = (uint32_t)(random >> 32);
-	packet->frames_in = (unsigned)params->options[OPTION_IN].number;
+	packet->frames_in = (unsigned)params->options[PACKET_IN].number;
 	err = packet_memory(packet);
 	if (err == ROAM_OK)
 		err = packet_lanes(packet, params->options);
@@ -190,11 +197,13 @@ static enum roam_err packet_open(void *state, const struct roam_transport_params
 		seen = &packet->lanes[PACKET_LINK];
 	packet->card = params->memory[params->node].base;
 	atomic_store(&packet->card->endpoint, random);
-	atomic_store(&packet->card->where, packet_where(seen->mac));
+	atomic_store(&packet->card->where,
+		     packet_where(seen->mac) |
+			     (packet->lanes[PACKET_FAST].fd >= 0 ? PACKET_HAS_FAST : 0));
 	return ROAM_OK;
 }
 
-static void packet_close(void *state)
+void packet_close(void *state)
 {
 	struct packet_state *packet = state;
 
@@ -213,35 +222,29 @@ static void packet_close(void *state)
 
 /* ---------------------------------------------------------------------------------------- peers */
 
+/* Whether a node is where the card of another one says. */
+static bool packet_at(uint64_t where, const struct packet_lane *lane)
+{
+	return (where & ~(uint64_t)PACKET_HAS_FAST) == packet_where(lane->mac);
+}
+
 /* A peer with the address of this host's interface is on this host. */
 static struct packet_lane *packet_way(struct packet_state *packet, uint64_t where)
 {
-	struct packet_lane *link = &packet->lanes[PACKET_LINK];
+	struct packet_lane *link = &packet->lanes[PACKET_LINK], *fast = &packet->lanes[PACKET_FAST];
 
-	if (link->fd >= 0 && where != packet_where(link->mac))
-		return link;
+	if (link->fd >= 0 && !packet_at(where, link))
+		return fast->fd >= 0 ? fast : link;
 	return &packet->lanes[PACKET_NEAR];
 }
 
-/*
- * Whether this node knows how to reach a peer.  Any thread; a card does not change once it is
- * there.
- */
-static bool packet_know(struct packet_state *packet, unsigned peer)
+static void packet_note(void *state, unsigned peer, uint64_t where)
 {
-	struct packet_peer *there = &packet->peers[peer];
+	struct packet_state *packet = state;
 	const struct packet_card *card = packet->params.memory[peer].base;
-	uint64_t where, endpoint;
-	uint32_t unknown = 0;
+	struct packet_peer *there = &packet->peers[peer];
+	uint64_t endpoint = atomic_load(&card->endpoint);
 
-	if (atomic_load_explicit(&there->known, memory_order_acquire) == 2)
-		return true;
-	where = atomic_load(&card->where);
-	if (where == 0)
-		return false; /* not open yet */
-	if (!atomic_compare_exchange_strong(&there->known, &unknown, 1))
-		return unknown == 2; /* otherwise another thread is noting it */
-	endpoint = atomic_load(&card->endpoint);
 	there->endpoint = htonl((uint32_t)endpoint);
 	there->mark = (uint32_t)(endpoint >> 32);
 	there->lane = packet_way(packet, where);
@@ -251,11 +254,26 @@ static bool packet_know(struct packet_state *packet, unsigned peer)
 		memcpy(there->mac, there->lane->mac, PACKET_MAC);
 		atomic_store(&there->proven, 1);
 	}
-	atomic_store_explicit(&there->known, 2, memory_order_release);
-	return true;
+}
+
+/* Whether this node knows how to reach a peer.  Any thread. */
+static bool packet_know(struct packet_state *packet, unsigned peer)
+{
+	const struct packet_card *card = packet->params.memory[peer].base;
+
+	return roami_know(&packet->peers[peer].known, &card->where, packet_note, packet, peer);
 }
 
 /* -------------------------------------------------------------------------------------- leaving */
+
+/* Fills in whom a frame is for, and from. */
+static void packet_address(const struct packet_state *packet, unsigned to, struct packet_head *head)
+{
+	head->endpoint = packet->peers[to].endpoint;
+	head->mark = packet->peers[to].mark;
+	head->to = (uint16_t)to;
+	head->from = (uint16_t)packet->params.node;
+}
 
 /* Fills a free slot, which there is; `reader` NULL: with zeroes. */
 static void packet_fill(const struct packet_state *packet, const struct packet_peer *peer,
@@ -263,10 +281,7 @@ static void packet_fill(const struct packet_state *packet, const struct packet_p
 {
 	uint8_t *slot = packet_lane_slot(peer->lane, peer->mac);
 
-	head.endpoint = peer->endpoint;
-	head.mark = peer->mark;
-	head.to = (uint16_t)to;
-	head.from = (uint16_t)packet->params.node;
+	packet_address(packet, to, &head);
 	memcpy(slot, &head, sizeof(head));
 	if (reader != NULL)
 		roami_gather_copy(reader, slot + sizeof(head), head.bytes);
@@ -289,7 +304,7 @@ static void packet_probe_peer(struct packet_state *packet, struct packet_peer *p
 	if (atomic_exchange(&peer->heard, 0) != 0)
 		peer->probes++; /* the last probe was not answered, though the peer was heard */
 	if (peer->probes == PROBES)
-		atomic_store(&packet->narrow, to + 1);
+		atomic_fetch_or(&packet->narrow, (uint64_t)1 << to);
 	pause <<= peer->probes < 10 ? peer->probes : 10;
 	peer->probe_due = now + (pause < PROBE_MAX_NS ? pause : PROBE_MAX_NS);
 	head.bytes = head.length = (uint16_t)packet->limit;
@@ -315,6 +330,13 @@ static bool packet_cut(const struct packet_state *packet, struct packet_peer *pe
 	return true;
 }
 
+/* Whether a datagram goes in one frame. */
+static bool packet_whole(const struct packet_peer *peer, size_t bytes)
+{
+	return bytes <= PACKET_STANDARD - sizeof(struct packet_head) ||
+	       atomic_load_explicit(&peer->proven, memory_order_relaxed) != 0;
+}
+
 /* Puts one datagram into the ring.  false: there is no room.  The lane's lock is held. */
 static bool packet_put(struct packet_state *packet, unsigned to, const struct iovec *parts,
 		       unsigned count)
@@ -326,8 +348,7 @@ static bool packet_put(struct packet_state *packet, unsigned to, const struct io
 
 	if (bytes > packet->limit)
 		return true; /* as good as lost */
-	if (bytes > PACKET_STANDARD - sizeof(head) &&
-	    atomic_load_explicit(&peer->proven, memory_order_relaxed) == 0) {
+	if (!packet_whole(peer, bytes)) {
 		packet_probe_peer(packet, peer, to);
 		return packet_cut(packet, peer, to, &reader, bytes);
 	}
@@ -336,6 +357,22 @@ static bool packet_put(struct packet_state *packet, unsigned to, const struct io
 	head.bytes = head.length = (uint16_t)bytes;
 	packet_fill(packet, peer, to, head, &reader);
 	return true;
+}
+
+/* Sends one datagram past the ring, if nothing waits there; false: it must go by the ring. */
+static bool packet_alone(struct packet_state *packet, unsigned to, const struct iovec *parts,
+			 unsigned count)
+{
+	const struct packet_peer *peer = &packet->peers[to];
+	size_t bytes = roami_gather_bytes(parts, count);
+	struct packet_head head = {.kind = PACKET_WHOLE};
+
+	if (peer->lane->alone <= 0 || bytes > packet->limit || !packet_whole(peer, bytes) ||
+	    atomic_load_explicit(&peer->lane->waits, memory_order_relaxed) != 0)
+		return false;
+	head.bytes = head.length = (uint16_t)bytes;
+	packet_address(packet, to, &head);
+	return packet_lane_send(peer->lane, peer->mac, &head, parts, count);
 }
 
 /*
@@ -351,6 +388,8 @@ static unsigned packet_leave(struct packet_state *packet, unsigned to, const str
 
 	if (!packet_know(packet, to))
 		return 0;
+	if (count == 1 && packet_alone(packet, to, parts, each))
+		return 1;
 	lane = packet->peers[to].lane;
 	packet_lane_lock(lane);
 	while (taken < count && packet_put(packet, to, parts + taken * each, each))
@@ -360,7 +399,7 @@ static unsigned packet_leave(struct packet_state *packet, unsigned to, const str
 	return up ? taken : count;
 }
 
-static enum roam_err packet_send(void *state, unsigned to, const struct iovec *parts,
+enum roam_err packet_send(void *state, unsigned to, const struct iovec *parts,
 				 unsigned count)
 {
 	if (count > PACKET_PARTS_MAX)
@@ -368,7 +407,7 @@ static enum roam_err packet_send(void *state, unsigned to, const struct iovec *p
 	return packet_leave(state, to, parts, count, 1) == 1 ? ROAM_OK : ROAM_EAGAIN;
 }
 
-static unsigned packet_send_many(void *state, unsigned to, const struct iovec *messages,
+unsigned packet_send_many(void *state, unsigned to, const struct iovec *messages,
 				 unsigned count)
 {
 	return packet_leave(state, to, messages, 1, count);
@@ -396,7 +435,7 @@ static bool packet_ours(struct packet_state *packet, const struct packet_lane *l
 	    !packet_know(packet, head->from))
 		return false;
 	peer = &packet->peers[head->from];
-	return peer->lane == lane && memcmp(frame->source, peer->mac, PACKET_MAC) == 0;
+	return peer->lane->far == lane->far && memcmp(frame->source, peer->mac, PACKET_MAC) == 0;
 }
 
 /*
@@ -472,29 +511,60 @@ static bool packet_arrived(struct packet_state *packet, const struct packet_lane
 	}
 }
 
-/* Tells the user, once for each peer, that long frames do not arrive there. */
-static void packet_tell(struct packet_state *packet)
+/* Tells the user that long frames do not arrive at a peer. */
+static void packet_tell_of(const struct packet_state *packet, unsigned peer)
 {
-	unsigned peer = atomic_exchange(&packet->narrow, 0) - 1;
 	char line[200];
 
-	if ((packet->told >> peer & 1) != 0 || packet->params.notice == NULL)
-		return;
-	packet->told |= (uint64_t)1 << peer;
 	snprintf(line, sizeof(line),
-		 "packet: frames of %zu bytes do not arrive at node %u, though %s takes them: what "
+		 "%s: frames of %zu bytes do not arrive at node %u, though %s takes them: what "
 		 "is between drops them; frames of %u bytes are sent in their place",
+		 packet->fast != NULL ? "xdp" : "packet",
 		 packet->limit + sizeof(struct packet_head), peer, packet->peers[peer].lane->name,
 		 PACKET_STANDARD);
-	packet->params.notice(packet->params.now_arg, line);
+	if (packet->params.notice != NULL)
+		packet->params.notice(packet->params.now_arg, line);
 }
 
-static unsigned packet_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
+/* Tells the user of each such peer, once. */
+static void packet_tell(struct packet_state *packet)
+{
+	uint64_t narrow = atomic_exchange(&packet->narrow, 0) & ~packet->told;
+
+	packet->told |= narrow;
+	for (; narrow != 0; narrow &= narrow - 1)
+		packet_tell_of(packet, (unsigned)__builtin_ctzll(narrow));
+}
+
+/* Tells the user the line that open() left; of what is shared not before all nodes are open. */
+static void packet_tell_line(struct packet_state *packet)
+{
+	const struct roam_transport_params *params = &packet->params;
+	bool shared = false;
+
+	for (unsigned i = 0; packet->lacks && i < params->nodes; i++) {
+		const struct packet_card *card = params->memory[i].base;
+		uint64_t where;
+
+		if (card == NULL || (params->others >> i & 1) != 0)
+			continue;
+		where = atomic_load(&card->where);
+		if (where == 0)
+			return;
+		shared |= (where & PACKET_HAS_FAST) != 0 &&
+			  packet_at(where, &packet->lanes[PACKET_LINK]);
+	}
+	if (!shared && params->notice != NULL)
+		params->notice(params->now_arg, packet->line);
+	packet->line[0] = '\0';
+}
+
+unsigned packet_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
 			    int *bad_peer)
 {
 	struct packet_state *packet = state;
 	struct packet_frame frame;
-	unsigned taken = 0;
+	unsigned taken = 0, before;
 
 	(void)bad_peer;
 	packet->deliver = deliver;
@@ -504,11 +574,14 @@ static unsigned packet_poll(void *state, roam_deliver_fn *deliver, void *arg, un
 
 		if (lane->fd < 0)
 			continue;
+		before = taken;
 		for (; taken < max && packet_lane_next(lane, &frame); taken++) {
 			if (!packet_arrived(packet, lane, &frame))
 				break;
 			packet_lane_done(lane);
 		}
+		if (taken == before)
+			packet_lane_idle(lane);
 		if (atomic_load_explicit(&lane->waits, memory_order_relaxed) != 0) {
 			atomic_store_explicit(&lane->waits, 0, memory_order_relaxed);
 			packet_lane_push(lane);
@@ -516,27 +589,28 @@ static unsigned packet_poll(void *state, roam_deliver_fn *deliver, void *arg, un
 	}
 	if (atomic_load_explicit(&packet->narrow, memory_order_relaxed) != 0)
 		packet_tell(packet);
+	if (packet->line[0] != '\0')
+		packet_tell_line(packet);
 	return taken;
 }
 
-static bool packet_pending(const void *state)
+bool packet_pending(const void *state)
 {
 	const struct packet_state *packet = state;
-	struct packet_frame frame;
 
 	for (unsigned i = 0; i < PACKET_LANES; i++)
-		if (packet->lanes[i].fd >= 0 && packet_lane_next(&packet->lanes[i], &frame))
+		if (packet->lanes[i].fd >= 0 && packet_lane_ready(&packet->lanes[i]))
 			return true;
 	return false;
 }
 
-static size_t packet_limit(const void *state)
+size_t packet_limit(const void *state)
 {
 	return ((const struct packet_state *)state)->limit;
 }
 
 /* The room in frames, not bytes: a short frame takes a whole slot, too. */
-static size_t packet_room(const void *state)
+size_t packet_room(const void *state)
 {
 	const struct packet_state *packet = state;
 
@@ -545,7 +619,7 @@ static size_t packet_room(const void *state)
 
 /* ------------------------------------------------------------------------------------- sleeping */
 
-static void packet_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)
+void packet_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)
 {
 	struct packet_state *packet = state;
 
@@ -554,24 +628,24 @@ static void packet_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)
 		packet_lane_settle(&packet->lanes[i]);
 }
 
-static void packet_wake(void *state, enum roam_sleeper who)
+void packet_wake(void *state, enum roam_sleeper who)
 {
 	roami_ear_wake(&((struct packet_state *)state)->ear, who);
 }
 
-static void packet_listen(void *state, bool on)
+void packet_listen(void *state, bool on)
 {
 	roami_ear_listen(&((struct packet_state *)state)->ear, on);
 }
 
-static int packet_file(const void *state)
+int packet_file(const void *state)
 {
 	return ((const struct packet_state *)state)->ear.file;
 }
 
 /* ---------------------------------------------------------------------------------------- probe */
 
-static bool packet_probe(const struct roam_transport_value *options, char *why, size_t why_bytes)
+bool packet_probe(const struct roam_transport_value *options, char *why, size_t why_bytes)
 {
 	struct packet_lane lane = {.fd = -1};
 	int fd = roami_os_fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
@@ -584,31 +658,17 @@ static bool packet_probe(const struct roam_transport_value *options, char *why, 
 			 packet_hint(errno));
 	if (fd >= 0)
 		close(fd);
-	if (good && options != NULL && strcmp(options[OPTION_INTERFACE].text, "auto") != 0)
-		good = packet_lane_find(&lane, options[OPTION_INTERFACE].text, true, why,
+	if (good && options != NULL && strcmp(options[PACKET_INTERFACE].text, "auto") != 0)
+		good = packet_lane_find(&lane, options[PACKET_INTERFACE].text, true, why,
 					why_bytes);
 	return good;
 }
 
 const struct roam_transport roami_transport_packet = {
 	.name = "packet",
-	.caps = ROAM_CAP_HOSTS | ROAM_CAP_NAMED,
-	.cost_ns = 3000,
+	PACKET_OPERATIONS,
 	.state_size = sizeof(struct packet_state),
-	.message_max = PACKET_DATAGRAM,
-	.card_bytes = sizeof(struct packet_card),
 	.options = packet_options,
 	.open = packet_open,
-	.close = packet_close,
-	.send = packet_send,
-	.send_many = packet_send_many,
-	.poll = packet_poll,
-	.pending = packet_pending,
 	.probe = packet_probe,
-	.limit = packet_limit,
-	.room = packet_room,
-	.wait = packet_wait,
-	.wake = packet_wake,
-	.listen = packet_listen,
-	.file = packet_file,
 };

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "os/gather.h"
 #include "os/os.h"
 #include "packet.h"
 
@@ -23,6 +24,7 @@
 #define IN_EXTRA    96u /* bytes before a frame that has arrived */
 #define OUT_EXTRA   sizeof(struct tpacket2_hdr) /* bytes before one that is to leave */
 #define SEND_ROOM   (4 << 20)
+#define ALONE_COPY  512u /* a frame that is no longer is copied: several parts take longer */
 #define REFUSED     4u /* how often in a row the link may refuse a frame */
 
 _Static_assert(SLOT_ROUND * BLOCK_SLOTS % 4096 == 0, "blocks are whole pages");
@@ -59,6 +61,7 @@ static const char *lane_look(struct packet_lane *lane, int fd, const char *name,
 	if (lane->mtu < MTU_MIN)
 		return "its MTU is less than 576";
 	snprintf(lane->name, sizeof(lane->name), "%s", name);
+	lane->far = far;
 	return NULL;
 }
 
@@ -161,6 +164,40 @@ static bool lane_socket(struct packet_lane *lane, uint32_t endpoint, unsigned in
 	       bind(lane->fd, (void *)&address, sizeof(address)) == 0;
 }
 
+void packet_lane_alone(struct packet_lane *lane, bool past)
+{
+	struct sockaddr_ll address = {.sll_family = AF_PACKET,
+				      .sll_ifindex = (int)if_nametoindex(lane->name)};
+	int fd = roami_os_fd(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	int on = past;
+
+	if (fd > 0 && past)
+		setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof(on));
+	if (fd > 0 && address.sll_ifindex != 0 &&
+	    bind(fd, (void *)&address, sizeof(address)) == 0)
+		lane->alone = fd;
+	else if (fd >= 0)
+		close(fd);
+}
+
+void packet_lane_alone_close(struct packet_lane *lane)
+{
+	if (lane->alone > 0)
+		close(lane->alone);
+	lane->alone = 0;
+}
+
+static void rings_close(struct packet_lane *lane)
+{
+	packet_lane_alone_close(lane);
+	if (lane->ring != NULL)
+		munmap(lane->ring, lane->ring_bytes);
+	lane->ring = NULL;
+	if (lane->fd >= 0)
+		close(lane->fd);
+	lane->fd = -1;
+}
+
 enum roam_err packet_lane_open(struct packet_lane *lane, uint16_t type, uint32_t endpoint,
 			       unsigned in, unsigned out)
 {
@@ -171,24 +208,17 @@ enum roam_err packet_lane_open(struct packet_lane *lane, uint16_t type, uint32_t
 		frame = PACKET_DATAGRAM + sizeof(struct packet_head);
 	lane->mtu = (unsigned)frame;
 	lane->type = type;
+	lane->ops = &packet_rings;
 	lane->slot = (PACKET_ETHERNET + frame + IN_EXTRA + SLOT_ROUND - 1) / SLOT_ROUND *
 		     SLOT_ROUND;
-	if (lane_socket(lane, endpoint, in, out))
+	if (lane_socket(lane, endpoint, in, out)) {
+		packet_lane_alone(lane, false);
 		return ROAM_OK;
+	}
 	error = errno;
-	packet_lane_close(lane);
+	rings_close(lane);
 	errno = error;
 	return ROAM_ESYSTEM;
-}
-
-void packet_lane_close(struct packet_lane *lane)
-{
-	if (lane->ring != NULL)
-		munmap(lane->ring, lane->ring_bytes);
-	lane->ring = NULL;
-	if (lane->fd >= 0)
-		close(lane->fd);
-	lane->fd = -1;
 }
 
 static struct tpacket2_hdr *slots_at(const struct packet_lane *lane,
@@ -209,13 +239,34 @@ static uint32_t slot_status(const struct tpacket2_hdr *slot)
 
 /* ------------------------------------------------------------------------------------- arriving */
 
-bool packet_lane_next(const struct packet_lane *lane, struct packet_frame *frame)
+static bool rings_ready(const struct packet_lane *lane)
+{
+	return (slot_status(slots_at(lane, &lane->in)) & TP_STATUS_USER) != 0;
+}
+
+/*
+ * Fetches the beginning of a frame, which another processor has written, and the next slot's, at
+ * once: between one look at a frame and the next lie locks, which would make its lines come one
+ * after the other.
+ */
+static void slots_fetch(const struct packet_lane *lane, const uint8_t *at)
+{
+	struct packet_slots after = lane->in;
+
+	for (size_t line = 64; line < 320; line += 64)
+		__builtin_prefetch(at + line);
+	slots_advance(&after);
+	__builtin_prefetch(slots_at(lane, &after));
+}
+
+static bool rings_next(struct packet_lane *lane, struct packet_frame *frame)
 {
 	const struct tpacket2_hdr *slot = slots_at(lane, &lane->in);
 	const uint8_t *at = (const uint8_t *)slot;
 
 	if ((slot_status(slot) & TP_STATUS_USER) == 0)
 		return false;
+	slots_fetch(lane, at);
 	/* A frame longer than a slot, or too short to be ours, is ignored. */
 	frame->head = NULL;
 	if (slot->tp_len != slot->tp_snaplen ||
@@ -229,7 +280,7 @@ bool packet_lane_next(const struct packet_lane *lane, struct packet_frame *frame
 	return true;
 }
 
-void packet_lane_done(struct packet_lane *lane)
+static void rings_done(struct packet_lane *lane)
 {
 	__atomic_store_n(&slots_at(lane, &lane->in)->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
 	slots_advance(&lane->in);
@@ -247,13 +298,22 @@ void packet_lane_unlock(struct packet_lane *lane)
 	roami_os_unlock(&lane->held);
 }
 
+uint8_t *packet_lane_ethernet(const struct packet_lane *lane, uint8_t *at,
+			      const uint8_t mac[PACKET_MAC])
+{
+	memcpy(at, mac, PACKET_MAC);
+	memcpy(at + PACKET_MAC, lane->mac, PACKET_MAC);
+	memcpy(at + 2 * (size_t)PACKET_MAC, &lane->type, sizeof(lane->type));
+	return at + PACKET_ETHERNET;
+}
+
 static bool slot_free(const struct tpacket2_hdr *slot)
 {
 	return (slot_status(slot) & (TP_STATUS_SEND_REQUEST | TP_STATUS_SENDING)) == 0;
 }
 
 /* The kernel may give slots back in any order. */
-bool packet_lane_room(const struct packet_lane *lane, unsigned frames)
+static bool rings_room(struct packet_lane *lane, unsigned frames)
 {
 	struct packet_slots slots = lane->out;
 
@@ -263,20 +323,17 @@ bool packet_lane_room(const struct packet_lane *lane, unsigned frames)
 	return true;
 }
 
-uint8_t *packet_lane_slot(struct packet_lane *lane, const uint8_t mac[PACKET_MAC])
+static uint8_t *rings_slot(struct packet_lane *lane, const uint8_t mac[PACKET_MAC])
 {
 	struct tpacket2_hdr *slot = slots_at(lane, &lane->out);
 	uint8_t *at = (uint8_t *)slot + OUT_EXTRA;
 
 	if (!slot_free(slot))
 		return NULL;
-	memcpy(at, mac, PACKET_MAC);
-	memcpy(at + PACKET_MAC, lane->mac, PACKET_MAC);
-	memcpy(at + 2 * (size_t)PACKET_MAC, &lane->type, sizeof(lane->type));
-	return at + PACKET_ETHERNET;
+	return packet_lane_ethernet(lane, at, mac);
 }
 
-void packet_lane_filled(struct packet_lane *lane, size_t bytes)
+static void rings_filled(struct packet_lane *lane, size_t bytes)
 {
 	struct tpacket2_hdr *slot = slots_at(lane, &lane->out);
 
@@ -309,7 +366,7 @@ static void lane_shorten(struct packet_lane *lane)
 	packet_lane_unlock(lane);
 }
 
-bool packet_lane_push(struct packet_lane *lane)
+static bool rings_push(struct packet_lane *lane)
 {
 	int error;
 
@@ -329,11 +386,47 @@ bool packet_lane_push(struct packet_lane *lane)
 	return true;
 }
 
-void packet_lane_settle(struct packet_lane *lane)
+bool packet_lane_send(const struct packet_lane *lane, const uint8_t mac[PACKET_MAC],
+		      const struct packet_head *head, const struct iovec *parts, unsigned count)
+{
+	uint8_t frame[ALONE_COPY];
+	struct iovec pieces[PACKET_PARTS_MAX + 1];
+	size_t front = PACKET_ETHERNET + sizeof(*head);
+	ssize_t sent;
+
+	memcpy(packet_lane_ethernet(lane, frame, mac), head, sizeof(*head));
+	if (front + head->bytes <= sizeof(frame)) {
+		struct roami_gather reader = {parts, 0};
+
+		roami_gather_copy(&reader, frame + front, head->bytes);
+		sent = send(lane->alone, frame, front + head->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} else {
+		struct msghdr whole = {.msg_iov = pieces, .msg_iovlen = count + 1};
+
+		pieces[0] = (struct iovec){frame, front};
+		memcpy(pieces + 1, parts, count * sizeof(*parts));
+		sent = sendmsg(lane->alone, &whole, MSG_DONTWAIT | MSG_NOSIGNAL);
+	}
+	return sent >= 0 || (errno != EAGAIN && errno != ENOBUFS); /* the ring keeps it then */
+}
+
+static void rings_settle(struct packet_lane *lane)
 {
 	int error;
 	socklen_t length = sizeof(error);
 
-	if (lane->fd >= 0 && getsockopt(lane->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
+	if (getsockopt(lane->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0)
 		return; /* there was none */
 }
+
+const struct packet_lane_ops packet_rings = {
+	.ready = rings_ready,
+	.next = rings_next,
+	.done = rings_done,
+	.room = rings_room,
+	.slot = rings_slot,
+	.filled = rings_filled,
+	.push = rings_push,
+	.settle = rings_settle,
+	.close = rings_close,
+};

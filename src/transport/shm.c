@@ -17,7 +17,7 @@
 #define SHM_NODES_MAX 64u
 #define CELL          64u
 #define WORD          8u
-#define SKIP          0xffffffffffffffffu /* the rest of the ring is unused: go on at its start */
+#define SKIP          0xffffffffffffffffu /* the next message is at the start of the ring */
 
 struct shm_ring {
 	_Alignas(CELL) _Atomic uint64_t consumed; /* bytes ever taken by the consumer */
@@ -190,9 +190,10 @@ static unsigned shm_poll(void *state, roam_deliver_fn *deliver, void *arg, unsig
 }
 
 /*
- * Any thread asks.  While another one takes messages, `taken` may be old, the word part of a later
- * message, and the answer either: the thread that takes messages looks again before it leaves.  A
- * data race by design, hence no atomic type: ThreadSanitizer must not see it.
+ * Called by any thread.  While another thread takes messages, `taken` may be old and the word read
+ * here part of a later message.  Then the answer may be wrong, which is harmless: the thread that
+ * takes messages looks again before it leaves.  This is a data race by design, hence no atomic
+ * type, and hidden from ThreadSanitizer.
  */
 __attribute__((no_sanitize_thread)) static bool shm_pending(const void *state)
 {

@@ -164,35 +164,42 @@ static size_t sim_room(const void *state)
 	return ((const struct roami_sim_node *)state)->sim->room;
 }
 
+struct roami_sim *roami_sim_of(const void *state, unsigned *node_p)
+{
+	const struct roami_sim_node *node = state;
+
+	*node_p = node->node;
+	return node->sim;
+}
+
 uint64_t roami_sim_due(const struct roami_sim *sim, unsigned node)
 {
 	return sim->nodes[node] == NULL ? UINT64_MAX : sim->nodes[node]->due;
 }
 
+/* What they all have. */
+#define SIM                                                                                      \
+	.cost_ns = 50, .state_size = sizeof(struct roami_sim_node), .message_max = 64 * 1024,    \
+	.open = sim_open, .close = sim_close, .send = sim_send, .poll = sim_poll,                \
+	.pending = sim_pending
+
 const struct roam_transport roami_transport_sim = {
 	.name = "sim",
 	.caps = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED | ROAM_CAP_HOSTS,
-	.cost_ns = 50,
-	.state_size = sizeof(struct roami_sim_node),
-	.message_max = 64 * 1024,
-	.open = sim_open,
-	.close = sim_close,
-	.send = sim_send,
-	.poll = sim_poll,
-	.pending = sim_pending,
+	SIM,
+};
+
+const struct roam_transport roami_transport_sim_card = {
+	.name = "sim_card",
+	.caps = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED | ROAM_CAP_HOSTS,
+	SIM,
+	.onesided = &roami_sim_card,
 };
 
 const struct roam_transport roami_transport_sim_datagrams = {
 	.name = "sim_datagrams",
 	.caps = ROAM_CAP_HOSTS,
-	.cost_ns = 50,
-	.state_size = sizeof(struct roami_sim_node),
-	.message_max = 64 * 1024,
-	.open = sim_open,
-	.close = sim_close,
-	.send = sim_send,
-	.poll = sim_poll,
-	.pending = sim_pending,
+	SIM,
 	.limit = sim_limit,
 	.room = sim_room,
 };

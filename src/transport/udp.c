@@ -45,7 +45,7 @@ __attribute__((format(printf, 2, 3))) static void udp_say(const struct udp_state
 	va_end(args);
 }
 
-/* The longest packet that a way to `address` takes, as the kernel knows it; 0: unknown. */
+/* The MTU of the route to `address`, as far as the kernel knows it; 0: unknown. */
 static unsigned udp_path_mtu(const struct sockaddr_in *address)
 {
 	int fd = roami_os_fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)), mtu = 0;
@@ -85,7 +85,7 @@ static unsigned udp_link_mtu(int fd, uint32_t address)
 	return mtu;
 }
 
-/* Between hosts a narrower way behind the first link is the kernel's to find, and to cut for. */
+/* Between hosts the kernel finds links with a smaller MTU, and fragments datagrams for them. */
 static void udp_options(struct udp_state *udp)
 {
 	int room = ROOM_WANTED;
@@ -97,7 +97,7 @@ static void udp_options(struct udp_state *udp)
 	setsockopt(udp->fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof(whole));
 	if (getsockopt(udp->fd, SOL_SOCKET, SO_RCVBUF, &room, &length) != 0 || room < 0)
 		room = 0;
-	udp->room = (size_t)room / 2; /* the kernel counts its own books in */
+	udp->room = (size_t)room / 2; /* the rest is for what the kernel adds to each datagram */
 }
 
 static enum roam_err udp_socket(struct udp_state *udp)
@@ -198,27 +198,24 @@ static void udp_close(void *state)
 	udp->fd = -1;
 }
 
-/* Whether it is known how to reach a peer.  Any thread; a card does not change once it is there. */
-static bool udp_know(struct udp_state *udp, unsigned peer)
+static void udp_note(void *state, unsigned peer, uint64_t address)
 {
-	struct udp_peer *there = &udp->peers[peer];
+	struct udp_state *udp = state;
 	const struct udp_card *card = udp->params.memory[peer].base;
-	uint64_t address;
-	uint32_t unknown = 0;
+	struct udp_peer *there = &udp->peers[peer];
 
-	if (atomic_load_explicit(&there->known, memory_order_acquire) == 2)
-		return true;
-	address = atomic_load(&card->address);
-	if (address == 0)
-		return false; /* not open yet */
-	if (!atomic_compare_exchange_strong(&there->known, &unknown, 1))
-		return unknown == 2; /* else another thread notes it just now */
 	there->mark = atomic_load(&card->mark);
 	there->address = (struct sockaddr_in){.sin_family = AF_INET,
 					      .sin_port = htons((uint16_t)address),
 					      .sin_addr.s_addr = htonl((uint32_t)(address >> 16))};
-	atomic_store_explicit(&there->known, 2, memory_order_release);
-	return true;
+}
+
+/* Whether it is known how to reach a peer.  Any thread. */
+static bool udp_know(struct udp_state *udp, unsigned peer)
+{
+	const struct udp_card *card = udp->params.memory[peer].base;
+
+	return roami_know(&udp->peers[peer].known, &card->address, udp_note, udp, peer);
 }
 
 /* -------------------------------------------------------------------------------------- traffic */
@@ -244,14 +241,14 @@ static enum roam_err udp_send(void *state, unsigned to, const struct iovec *part
 	return errno == EAGAIN || errno == ENOBUFS ? ROAM_EAGAIN : ROAM_OK;
 }
 
-/* How many of `messages` can leave as one, which the kernel cuts: all are as long but the last. */
+/* How many of `messages` the kernel can split, sent at a time: all but the last have one length. */
 static unsigned udp_run_length(const struct udp_state *udp, const struct iovec *messages,
 			       unsigned count)
 {
 	size_t each = messages[0].iov_len, bytes = each + sizeof(struct udp_mark);
 	unsigned run = 1;
 
-	/* Arriving together they lie one behind the other: their bytes must be aligned. */
+	/* They may arrive joined, one behind the other: each must begin at a multiple of 8. */
 	if (atomic_load_explicit(&udp->cuts, memory_order_relaxed) == 0 || each % 8 != 0)
 		return 1;
 	while (run < count && messages[run].iov_len <= each &&
@@ -263,7 +260,7 @@ static unsigned udp_run_length(const struct udp_state *udp, const struct iovec *
 	return run;
 }
 
-/* Tells the kernel where to cut. */
+/* Tells the kernel the length of each datagram that it splits off. */
 static void udp_run_cut(struct msghdr *header, void *beside, size_t room, size_t each)
 {
 	struct cmsghdr *head;

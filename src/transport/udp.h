@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "ear.h"
+#include "know.h"
 #include "roam/transport.h"
 
 #define UDP_NODES_MAX 64u
@@ -19,7 +20,7 @@
 
 /*
  * Stands before every datagram.  `mark` is a random number of the node it is for: what carries
- * another one is a stranger's, or of an earlier job at the same port.
+ * another one is a stranger's, or of an earlier job at the same port (rule 10.2).
  */
 struct udp_mark {
 	uint64_t mark : 48;
@@ -35,7 +36,7 @@ struct udp_card {
 };
 
 struct udp_peer {
-	_Atomic uint32_t known;
+	struct roami_known known;
 	struct sockaddr_in address;
 	uint64_t mark;
 };
@@ -59,7 +60,7 @@ struct udp_state {
 	struct roami_ear ear;
 	uint64_t mark;
 	size_t limit; /* without the mark */
-	_Atomic uint32_t cuts; /* the kernel cuts several datagrams out of one long one */
+	_Atomic uint32_t cuts; /* the kernel splits what is sent at a time (UDP_SEGMENT) */
 	size_t room;
 	struct udp_card *card;
 	struct udp_peer peers[UDP_NODES_MAX];
@@ -72,10 +73,13 @@ struct udp_state {
 extern const struct udp_way roami_udp_plain;
 extern const struct udp_way roami_udp_uring;
 
-/* Whether the kernel hands over datagrams that belong together as one; the caller can take that. */
+/* Lets the kernel join datagrams that arrive together (UDP_GRO); false: it does not. */
 bool roami_udp_joined(struct udp_state *udp);
 
-/* Bytes of each but the last, as the kernel says beside them; 0: it is one. */
+/*
+ * The length of each of the datagrams that the kernel has joined, of which the last may be shorter;
+ * 0: it is one datagram.
+ */
 size_t roami_udp_each(struct msghdr *header);
 
 #define UDP_JOINED 65536u /* bytes of joined datagrams at most */

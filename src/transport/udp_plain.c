@@ -8,6 +8,7 @@
 
 struct plain_state {
 	unsigned batch; /* datagrams asked for: looking for one more that is not there costs time */
+	bool filled;    /* the last look found as many */
 	size_t room;    /* bytes for each */
 	struct mmsghdr headers[BATCH];
 	struct iovec parts[BATCH];
@@ -32,6 +33,7 @@ static enum roam_err plain_open(struct udp_state *udp)
 								 .msg_control = plain->beside[i]}};
 	}
 	plain->batch = 1;
+	plain->filled = false;
 	udp->way_state = plain;
 	return ROAM_OK;
 }
@@ -42,7 +44,7 @@ static void plain_close(struct udp_state *udp)
 	udp->way_state = NULL;
 }
 
-/* Hands on what came together; how many datagrams. */
+/* Hands on the datagrams of one entry, which the kernel may have joined; returns how many. */
 static unsigned plain_arrived(struct udp_state *udp, struct plain_state *plain, unsigned i)
 {
 	struct msghdr *header = &plain->headers[i].msg_hdr;
@@ -64,7 +66,7 @@ static unsigned plain_arrived(struct udp_state *udp, struct plain_state *plain, 
 }
 
 /*
- * Receives at most `max` datagrams.  recvfrom costs less than a batch of one, also if none has
+ * Receives at most `max` datagrams.  For one, recvfrom costs less than recvmmsg, even if none has
  * come.
  */
 static int plain_receive(struct udp_state *udp, struct plain_state *plain, unsigned max)
@@ -95,8 +97,9 @@ static unsigned plain_poll(struct udp_state *udp, unsigned max)
 	got = plain_receive(udp, plain, max);
 	if (got < (int)max)
 		plain->batch = got > 1 ? (unsigned)got : 1;
-	else if (plain->batch == max)
+	else if (plain->batch == max && plain->filled)
 		plain->batch = 2 * max < BATCH ? 2 * max : BATCH;
+	plain->filled = got == (int)max; /* a single datagram is no burst */
 	for (int i = 0; i < got; i++) {
 		const struct msghdr *header = &plain->headers[i].msg_hdr;
 

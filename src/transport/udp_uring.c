@@ -38,7 +38,7 @@ static void uring_give(struct uring_state *uring, unsigned index)
 	io_uring_buf_ring_advance(uring->buffers, 1);
 }
 
-/* False: the kernel cannot. */
+/* Returns false if the kernel lacks this. */
 static bool uring_arm(struct udp_state *udp, struct uring_state *uring)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
@@ -91,7 +91,7 @@ static bool uring_begin(struct udp_state *udp, struct uring_state *uring)
 	return uring_arm(udp, uring);
 }
 
-/* The armed request fails at once on a kernel that does not know its like. */
+/* On a kernel that does not know this kind of request, it fails as soon as it is armed. */
 static bool uring_works(const struct uring_state *uring)
 {
 	struct io_uring_cqe *cqe;

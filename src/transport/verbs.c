@@ -183,6 +183,8 @@ static void send_parts(struct verbs_state *verbs, struct verbs_peer *peer,
 	peer->rest_at = at;
 	peer->rest_bytes = bytes;
 	atomic_fetch_or(&verbs->resting, verbs_bit(peer->number));
+	/* The polling thread may have noted more room since, and has not seen the rest. */
+	verbs_push(verbs, peer);
 }
 
 static enum roam_err verbs_send(void *state, unsigned to, const struct iovec *parts, unsigned count)

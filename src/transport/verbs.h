@@ -66,8 +66,8 @@ struct verbs_peer {
 	_Atomic uint32_t held; /* the lock */
 	struct ibv_qp *qp;
 	uint32_t theirs;       /* buffers that the peer has for this node */
-	uint64_t sent;         /* parts ever sent */
-	uint64_t credit;       /* parts that the peer has taken, as it last told */
+	_Atomic uint64_t sent; /* parts ever sent, those about to be included */
+	_Atomic uint64_t credit; /* parts that the peer has taken, as it last told; the poller's */
 	uint64_t told;         /* parts taken here, as last told to the peer */
 	_Atomic uint64_t left; /* sent parts whose buffers are free again; the reaper's */
 	uint8_t *rest;         /* VERBS_MESSAGE_MAX: a message of which a part must wait */
@@ -203,7 +203,10 @@ void verbs_take(struct verbs_state *verbs, struct verbs_peer *peer);
 /* Posts the buffer of part `number`. */
 bool verbs_receive(struct verbs_state *verbs, struct verbs_peer *peer, uint64_t number);
 
-/* Notes what the peer says it has taken; false: that is more than was sent.  Takes the lock. */
+/*
+ * Notes what the peer says it has taken; false: that is more than was sent.  Takes the lock only if
+ * a rest waits for that.  The polling thread alone.
+ */
 bool verbs_credited(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t taken);
 
 /* Notes which parts have left.  Takes no lock. */

@@ -108,11 +108,11 @@ bool verbs_post(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t len
 
 	peer->told = atomic_load(&peer->taken);
 	*head = (struct verbs_head){length, offset, (uint32_t)peer->told, 0};
+	atomic_fetch_add(&peer->sent, 1); /* before the peer can say that it has taken the part */
 	if (ibv_post_send(peer->qp, &wanted, &bad) != 0) {
 		verbs_end(verbs, peer, VERBS_BROKEN, IBV_WC_FATAL_ERR);
 		return false;
 	}
-	peer->sent++;
 	if (verbs->beat_ns != 0)
 		peer->spoke_ns = verbs_now(verbs);
 	return true;
@@ -174,18 +174,21 @@ void verbs_take(struct verbs_state *verbs, struct verbs_peer *peer)
 
 bool verbs_credited(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t taken)
 {
-	uint32_t more;
-	bool good;
+	uint64_t credit = atomic_load(&peer->credit);
+	uint32_t more = taken - (uint32_t)credit;
 
+	if (more > atomic_load(&peer->sent) - credit)
+		return false;
+	if (more == 0)
+		return true;
+	atomic_store(&peer->credit, credit + more);
+	if ((atomic_load(&verbs->resting) & verbs_bit(peer->number)) == 0)
+		return true;
 	roami_os_lock(&peer->held);
-	more = taken - (uint32_t)peer->credit;
-	good = more <= peer->sent - peer->credit;
-	if (good)
-		peer->credit += more;
-	if (good && more > 0 && atomic_load(&peer->at) == VERBS_READY)
+	if (atomic_load(&peer->at) == VERBS_READY)
 		verbs_push(verbs, peer);
 	roami_os_unlock(&peer->held);
-	return good;
+	return true;
 }
 
 /* --------------------------------------------------------------------------------------- timers */

@@ -1,6 +1,7 @@
 /*
  * What two nodes tell each other when they connect, in the private data of the connection manager.
- * A stranger that reaches the port may send anything: only verbs_hello_check looks at the data.
+ * A stranger that reaches the port may send anything: only verbs_hello_check looks at the data
+ * (rule 10.2).
  */
 #ifndef ROAMI_VERBS_HELLO_H
 #define ROAMI_VERBS_HELLO_H

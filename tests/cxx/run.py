@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Programs over roam/pastset.hpp and roam/roam.hpp, compiled with all warnings and run.
+"""Programs over roam/pastset.hpp, roam/roam.hpp and roam/tx.hpp, compiled with all warnings and run.
 
 usage: run.py COMPILER SOURCE LIBRARY TOOL
 """
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,8 @@ import tempfile
 STRICT = ['-std=c++17', '-O1', '-Wall', '-Wextra', '-Wpedantic', '-Wconversion', '-Wshadow', '-Werror']
 # What does not compile, and what the compiler says of it.
 REFUSED = {
+    'roam::transaction([text = std::string()] {})': 'captures by value must have no destructor',
+    'roam::transaction([] { return std::string(); })': 'returns must have no destructor',
     'roam::element<bool>::text()': 'no field: integers',
     'roam::element<std::vector<bool>>::text()': 'bool is no field',
     'roam::element<>::text()': 'a template has a field',
@@ -70,11 +73,16 @@ def main():
             if sorted(re.sub(r'^\d+ ms', 'some ms', line) for line in said.splitlines()) != \
                     [right, 'some ms on 3 nodes']:
                 sys.exit(f'FAILED: primes {how}: {said}')
+        known = json.loads(call([tool, 'info', 'protocols', '--json'], env=env))['protocols']
+        steps_by = next(each['name'] for each in known if 'transactions' in each['properties'])
+        steps = build(os.path.join(source, 'tests', 'cxx', 'tx.cpp'))
+        for how in ({}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_CHAOS': '1'}, {'ROAM_TX_READS': 'exact'}):
+            call([steps, '2'], env={**env, **how, 'ROAM_PROTOCOL': steps_by})
         attached(tool, build(os.path.join(source, 'tests', 'cxx', 'attached.cpp')), out, env)
         for expression, why in REFUSED.items():
             text = os.path.join(out, 'refused.cpp')
             with open(text, 'w', encoding='utf-8') as file:
-                file.write(f'#include <roam/pastset.hpp>\nvoid f() {{ {expression}; }}\n')
+                file.write(f'#include <roam/pastset.hpp>\n#include <roam/tx.hpp>\nvoid f() {{ {expression}; }}\n')
             said = call([compiler, *STRICT, *include, '-fsyntax-only', text], status=1)
             if why not in said:
                 sys.exit(f'FAILED: {expression}: {said[-2000:]}')

@@ -2,7 +2,6 @@
  * libFuzzer: the decoder of messages, src/msg/msg.c, against a peer that writes anything: it fails
  * with a line that names the peer, or hands a handler no more than it declared to take.
  */
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "msg/msg.h"
 #include "msg/msg_state.h"
 #include "../lib/no_sleep.h"
+#include "fail.h"
 
 #define TYPES 6u
 
@@ -20,7 +20,6 @@ extern const struct roami_room roami_room_msg;
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct bench {
-	jmp_buf failed;
 	const uint8_t *message;
 	size_t bytes;
 	uint64_t now;
@@ -31,20 +30,6 @@ struct bench {
 static struct bench bench;
 
 /* ----------------------------------------------------------------------- what the decoder needs */
-
-void roami_node_fail(struct roami_node *node, const char *format, ...)
-{
-	(void)node;
-	if (strstr(format, "%u") == NULL)
-		abort(); /* names nobody */
-	longjmp(bench.failed, 1);
-}
-
-void roami_assert_failed(const char *condition, const char *file, int line)
-{
-	fprintf(stderr, "%s:%d: %s\n", file, line, condition);
-	abort();
-}
 
 uint8_t *roami_thread_buffer(struct roami_node *node, unsigned room, size_t bytes)
 {
@@ -66,7 +51,7 @@ static void env_wait(struct roami_node *node, uint64_t ticket, bool (*condition)
 	(void)node;
 	(void)ticket;
 	if (!condition(arg))
-		longjmp(bench.failed, 1);
+		longjmp(fuzz_failed, 1);
 }
 
 static void env_spin(struct roami_node *node, unsigned turn)
@@ -211,7 +196,7 @@ static void bench_messages(struct roami_node *node, const uint8_t *data, size_t 
 		bench.message = copy;
 		bench.bytes = bytes;
 		bench.now += 700;
-		if (setjmp(bench.failed) == 0) {
+		if (setjmp(fuzz_failed) == 0) {
 			roami_msg_poll(node);
 		} else {
 			atomic_store(&msg_of(node)->poll_lock.held, 0);
@@ -259,7 +244,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (roami_room_msg.init(node, NULL) != ROAM_OK ||
 	    roami_msg_register(node, messages, 0, &region.types) != ROAM_OK)
 		abort();
-	if (setjmp(bench.failed) == 0) {
+	if (setjmp(fuzz_failed) == 0) {
 		call = roami_msg_call_start(node, 1, region.types, NULL, 0, reply, sizeof(reply));
 		bench.call = call->id;
 	}

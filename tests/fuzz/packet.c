@@ -6,28 +6,17 @@
  * The input is a list of frames: a byte says what is done, then come its fields.
  */
 #include <linux/if_packet.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "input.h"
-#include "packet.h"
-
-#define NODES 3u
-#define SLOTS 8u
-#define SLOT  9728u
-#define ME    1u
-#define MARK  0x12345678u
+#include "packet_bench.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 extern const struct roam_transport roami_transport_packet;
 
 struct bench {
-	struct packet_state packet;
-	struct packet_card cards[NODES];
-	struct roam_transport_memory memory[NODES];
+	struct packet_bench node;
 	uint64_t sum; /* of what was delivered: all of it must be readable */
 	bool refuses;
 };
@@ -38,59 +27,34 @@ static uint64_t bench_now(void *arg)
 	return 1;
 }
 
-/* Payloads tell their place in the datagram: pieces of two are never put together. */
+/*
+ * Each byte of a payload tells its place in the datagram, and which datagram that is: pieces of two
+ * are never put together.
+ */
 static uint8_t place_byte(size_t at)
 {
 	return (uint8_t)(at * 7 + at / 256);
+}
+
+static uint8_t datagram_byte(const struct packet_head *head)
+{
+	return (uint8_t)(head->number * 53 + head->from * 101u + head->length * 11u);
 }
 
 static bool bench_deliver(void *arg, unsigned from, const void *data, size_t bytes)
 {
 	struct bench *bench = arg;
 
-	if (from >= NODES || bytes > PACKET_DATAGRAM)
+	if (from >= BENCH_NODES || bytes > PACKET_DATAGRAM)
 		abort();
 	for (size_t at = 0; at < bytes; at++) {
-		bench->sum += ((const uint8_t *)data)[at];
-		if (((const uint8_t *)data)[at] != place_byte(at))
+		uint8_t byte = ((const uint8_t *)data)[at];
+
+		bench->sum += byte;
+		if ((uint8_t)(byte - place_byte(at)) != ((const uint8_t *)data)[0])
 			abort();
 	}
 	return !bench->refuses;
-}
-
-/* A node whose rings are plain memory; no kernel is behind its file. */
-static void bench_open(struct bench *bench)
-{
-	struct packet_state *packet = &bench->packet;
-	struct packet_lane *lane = &packet->lanes[PACKET_NEAR];
-
-	packet->lanes[PACKET_LINK].fd = packet->both = -1;
-	roami_ear_init(&packet->ear);
-	for (unsigned i = 0; i < NODES; i++) {
-		atomic_store(&bench->cards[i].where, 1);
-		atomic_store(&bench->cards[i].endpoint, (uint64_t)MARK << 32 | i);
-		bench->memory[i].base = &bench->cards[i];
-		packet->peers[i].joined = calloc(1, PACKET_DATAGRAM);
-	}
-	packet->params = (struct roam_transport_params){
-		.node = ME, .nodes = NODES, .memory = bench->memory, .now = bench_now};
-	packet->mark = MARK;
-	packet->limit = PACKET_DATAGRAM;
-	lane->slot = SLOT;
-	lane->fd = eventfd(0, EFD_NONBLOCK);
-	lane->ring = calloc(2 * SLOTS, SLOT);
-	lane->in = (struct packet_slots){.base = lane->ring, .count = SLOTS};
-	lane->out = (struct packet_slots){.base = lane->ring + SLOTS * SLOT, .count = SLOTS};
-}
-
-static void bench_close(struct bench *bench)
-{
-	struct packet_lane *lane = &bench->packet.lanes[PACKET_NEAR];
-
-	for (unsigned i = 0; i < NODES; i++)
-		free(bench->packet.peers[i].joined);
-	free(lane->ring);
-	close(lane->fd);
 }
 
 /* What a node of the job could say. */
@@ -98,8 +62,8 @@ static void head_fit(struct packet_head *head, struct input *input)
 {
 	uint8_t what = input_byte(input);
 
-	head->mark = MARK;
-	head->to = ME;
+	head->mark = BENCH_MARK;
+	head->to = BENCH_ME;
 	head->from = (what & 1) != 0 ? 0 : 2;
 	head->kind = 1 + (what >> 1) % 4;
 	head->number = (what >> 4) % 4;
@@ -110,12 +74,12 @@ static void head_fit(struct packet_head *head, struct input *input)
 
 static void step_frame(struct bench *bench, struct input *input)
 {
-	struct packet_lane *lane = &bench->packet.lanes[PACKET_NEAR];
-	uint8_t *at = lane->in.base + SLOT * lane->in.at, what = input_byte(input);
+	struct packet_lane *lane = &bench->node.packet.lanes[PACKET_NEAR];
+	uint8_t *at = lane->in.base + BENCH_SLOT * lane->in.at, what = input_byte(input);
 	struct tpacket2_hdr *slot = (void *)at;
 	struct packet_head head;
 
-	memset(at, 0, SLOT);
+	memset(at, 0, BENCH_SLOT);
 	*slot = (struct tpacket2_hdr){.tp_mac = 66, .tp_net = 80};
 	if ((what & 1) != 0) { /* a kernel that lies: it fills in what it likes */
 		slot->tp_mac = (uint16_t)(66 + input_byte(input) * 40);
@@ -128,11 +92,12 @@ static void step_frame(struct bench *bench, struct input *input)
 	if ((what & 8) != 0)
 		slot->tp_snaplen = input_byte(input) * 40u;
 	slot->tp_len = slot->tp_snaplen + ((what & 24) == 24);
-	if (slot->tp_net + sizeof(head) <= SLOT)
+	if (slot->tp_net + sizeof(head) <= BENCH_SLOT)
 		memcpy(at + slot->tp_net, &head, sizeof(head));
-	for (size_t i = slot->tp_net + sizeof(head); i < SLOT; i++)
-		at[i] = place_byte(i - slot->tp_net - sizeof(head) +
-				   (head.kind == PACKET_PIECE ? head.offset : 0));
+	for (size_t i = slot->tp_net + sizeof(head); i < BENCH_SLOT; i++)
+		at[i] = (uint8_t)(datagram_byte(&head) +
+				  place_byte(i - slot->tp_net - sizeof(head) +
+					     (head.kind == PACKET_PIECE ? head.offset : 0)));
 	slot->tp_status = TP_STATUS_USER;
 }
 
@@ -140,8 +105,8 @@ static void bench_poll(struct bench *bench)
 {
 	int bad = -1;
 
-	roami_transport_packet.poll(&bench->packet, bench_deliver, bench, 16, &bad);
-	roami_transport_packet.pending(&bench->packet);
+	roami_transport_packet.poll(&bench->node.packet, bench_deliver, bench, 16, &bad);
+	roami_transport_packet.pending(&bench->node.packet);
 	if (bad >= 0)
 		abort();
 }
@@ -151,8 +116,8 @@ static void step_send(struct bench *bench, struct input *input)
 	static uint8_t message[PACKET_DATAGRAM];
 	struct iovec parts[2] = {{message, input_byte(input)}, {message, input_byte(input) * 35u}};
 
-	atomic_store(&bench->packet.peers[0].proven, input_byte(input) & 1);
-	roami_transport_packet.send(&bench->packet, 0, parts, 2);
+	atomic_store(&bench->node.packet.peers[0].proven, input_byte(input) & 1);
+	roami_transport_packet.send(&bench->node.packet, 0, parts, 2);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -162,7 +127,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (bench == NULL)
 		abort();
-	bench_open(bench);
+	packet_bench_open(&bench->node, PACKET_NEAR);
+	bench->node.packet.params.now = bench_now;
 	for (unsigned i = 0; i < 64 && input.left > 0; i++) {
 		uint8_t what = input_byte(&input);
 
@@ -173,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			step_frame(bench, &input);
 		bench_poll(bench);
 	}
-	bench_close(bench);
+	packet_bench_close(&bench->node);
 	free(bench);
 	return 0;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Builds a libFuzzer target with clang and runs it over its corpus for some seconds.
 
-usage: run.py FILE.c SECONDS [--keep]
+usage: run.py NAME SECONDS [--keep]
+       run.py list   the names of all targets
 
 SECONDS 0: the corpus and a little more, of a target that takes less time to build.
 The corpus is tests/fuzz/corpus/NAME; --keep merges what a run found new into it.  A crash prints
@@ -15,14 +16,15 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-OS = [f'src/os/{name}.c' for name in ('fds', 'os', 'proc', 'slab')]
+OS = [f'src/os/{name}.c' for name in ('fds', 'inside', 'os', 'proc', 'slab')]
 SOURCES = {
     'clock': ['src/base/vclock.c'],
+    'dp': ['src/dp/receive.c', 'src/dp/room.c', 'src/dp/send.c', *OS],
     'guest': ['src/link/channel.c', *OS] +
-             [f'src/pastset/{name}.c' for name in ('bitmap', 'buddy', 'element', 'kernel', 'list', 'names',
-                                                   'template', 'tuple', 'xfunc', 'job/locate', 'job/partial',
-                                                   'job/relay', 'job/server', 'attached/guest',
-                                                   'attached/session')],
+             [f'src/pastset/{name}.c'
+              for name in ('bitmap', 'buddy', 'element', 'kernel', 'list', 'names', 'template', 'tuple',
+                           'xfunc', 'job/locate', 'job/partial', 'job/relay', 'job/server',
+                           'attached/guest', 'attached/session')],
     'hello': ['src/transport/verbs_hello.c'],
     'hosts': ['tools/roam_hosts.c'],
     'link': ['src/link/link_in.c', 'src/link/link_out.c', 'src/link/reliable.c', 'src/link/seal.c',
@@ -33,8 +35,11 @@ SOURCES = {
     'packet': ['src/transport/packet.c', 'src/transport/packet_lane.c', 'src/transport/ear.c', *OS],
     'pmi1': ['src/launch/bind.c', 'src/launch/hub.c', 'src/launch/own.c', 'src/launch/pmi1.c',
              'src/launch/slurm.c', *OS],
+    'save': ['src/save/file.c', 'src/save/store.c', *OS],
     'seal': ['src/link/seal.c'],
     'wire': ['src/launch/wire.c', 'src/link/channel.c', *OS],
+    'xdp': ['src/transport/packet.c', 'src/transport/packet_lane.c', 'src/transport/xdp_attach.c',
+            'src/transport/xdp_lane.c', 'src/transport/ear.c', *OS],
 }
 FEW = 1000  # runs, beside the corpus
 FLAGS = ['-std=gnu11', '-g', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',
@@ -45,11 +50,15 @@ def build(clang, name, work, optimization):
     target = os.path.join(work, name)
     files = [os.path.join(HERE, name + '.c')] + [os.path.join(ROOT, path) for path in SOURCES[name]]
     subprocess.run([clang, *FLAGS, optimization, f'-I{ROOT}/include', f'-I{ROOT}/src',
-                    f'-I{ROOT}/src/transport', f'-I{ROOT}/tools', *files, '-o', target, '-lpthread', '-lm', '-lsodium', '-llz4'], check=True)
+                    f'-I{ROOT}/src/transport', f'-I{ROOT}/tools', f'-I{ROOT}/tests/lib', *files, '-o', target,
+                    '-lpthread', '-lm', '-lsodium', '-llz4'], check=True)
     return target
 
 
 def main():
+    if sys.argv[1] == 'list':
+        print(*sorted(SOURCES))
+        return 0
     name = os.path.basename(sys.argv[1]).removesuffix('.c')
     seconds = int(sys.argv[2])
     clang = shutil.which('clang')

@@ -24,18 +24,18 @@ static void must(int holds)
 /* Bytes of a stranger, all of which the launcher reads. */
 static void strange(int from, const uint8_t *data, size_t size)
 {
-	enum roami_wire_got got;
+	enum roami_os_got got;
 
 	must(write(from, data, size) == (ssize_t)size);
 	got = roami_wire_receive(&launcher, &frame);
-	must(got != ROAMI_WIRE_GOT);
+	must(got != ROAMI_OS_GOT);
 }
 
 /* A frame of the agent's, one bit of which is changed, if any; then the rest of the data. */
 static void changed(int from, const uint8_t *data, size_t size)
 {
 	uint8_t hello[32], out[ROAMI_WIRE_FRAME];
-	enum roami_wire_got got;
+	enum roami_os_got got;
 	ssize_t bytes;
 	size_t at = size > 1 ? data[0] | (size_t)data[1] << 8 : 0;
 	int pair[2];
@@ -46,7 +46,7 @@ static void changed(int from, const uint8_t *data, size_t size)
 	must(recv(pair[1], out, sizeof(out), 0) == (ssize_t)sizeof(hello));
 	must(write(from, out, sizeof(hello)) == (ssize_t)sizeof(hello));
 	must(write(pair[1], hello, sizeof(hello)) == (ssize_t)sizeof(hello));
-	must(roami_wire_receive(&agent, &frame) == ROAMI_WIRE_NOTHING && agent.keyed);
+	must(roami_wire_receive(&agent, &frame) == ROAMI_OS_NOTHING && agent.keyed);
 	must(roami_wire_send(&agent, ROAMI_FRAME_CARD, 3, data, size > 900 ? 900 : size));
 	bytes = recv(pair[1], out, sizeof(out), 0);
 	must(bytes >= 36);
@@ -54,7 +54,7 @@ static void changed(int from, const uint8_t *data, size_t size)
 		out[at] ^= (uint8_t)(1u << size % 8);
 	must(write(from, out, (size_t)bytes) == bytes);
 	got = roami_wire_receive(&launcher, &frame);
-	must((got == ROAMI_WIRE_GOT) == (at >= (size_t)bytes));
+	must((got == ROAMI_OS_GOT) == (at >= (size_t)bytes));
 	roami_wire_close(&agent);
 	close(pair[1]);
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The verbs transport over Soft-RoCE, in a throw-away guest (tools/guest); one boot runs a group.
+"""The verbs transport over Soft-RoCE, in a throw-away guest (tools/guest); one boot runs a group.  And the
+xdp transport on the guest's older kernel, over a switch that loses frames.
 
 usage: verbs.py GROUP [-k PART_OF_A_NAME] [-v]
 
@@ -23,6 +24,7 @@ import random_run  # noqa: E402, pylint: disable=wrong-import-position
 LACKING = 77
 VERBS = {'ROAM_TRANSPORT': 'verbs', 'ROAM_VERBS_DEVICE': 'rxe0,rxe1'}
 ONE = {'ROAM_TRANSPORT': 'verbs'}
+LAST = {'plain': 'ok verbs bare: file'}  # of conform's tests, which end with those of the transport alone
 NOBODY = ['/usr/bin/setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 
 
@@ -70,10 +72,10 @@ def conformance(group):
     """What every transport promises; with loss, as a node without rights, and in little memory."""
     group.run('shown', ['@roam', 'info', 'transports'], 'verbs +works: between hosts, reliable', env={})
     for seal in ('plain', 'auth', 'encrypt'):
-        group.run(f'conform {seal}', ['@conform', 'verbs', seal], f'ok verbs {seal}: left')
-    group.run('conform on one device', ['@conform', 'verbs'], 'ok verbs plain: left', env=ONE)
+        group.run(f'conform {seal}', ['@conform', 'verbs', seal], LAST.get(seal, f'ok verbs {seal}: left'))
+    group.run('conform on one device', ['@conform', 'verbs'], LAST['plain'], env=ONE)
     group.run('conform as nobody in 512 KiB',
-              [*NOBODY, 'prlimit', '--memlock=524288', '@conform', 'verbs'], 'ok verbs plain: left')
+              [*NOBODY, 'prlimit', '--memlock=524288', '@conform', 'verbs'], LAST['plain'])
     group.run('nobody in 16 KiB', [*NOBODY, 'prlimit', '--memlock=16384', '@fft', '-p2', '-m10'],
               '^roam: ROAM_TRANSPORT=verbs: RLIMIT_MEMLOCK is 16 KiB', 1)
     group.run('nobody in 64 KiB', [*NOBODY, 'prlimit', '--memlock=65536', '@fft', '-p4', '-m10'],
@@ -150,7 +152,58 @@ def bad_days(group):
                      'ip link set v0 down', env=soon)
 
 
-GROUPS = {'conform': conformance, 'random': random_programs, 'bad': bad_days}
+def frames(group):
+    """Sockets of AF_XDP: two hosts and a switch, which are namespaces; loss, long frames, a killed node."""
+    for number, name in enumerate(('gs', 'ga', 'gb')):
+        group.do(f'ip netns add {name}; ip -n {name} link set lo up')
+        if number == 0:
+            group.do('ip -n gs link add br0 type bridge; ip -n gs addr add 10.78.0.9/24 dev br0; '
+                     'ip -n gs link set br0 up')
+            continue
+        group.do(f'ip -n gs link add v{name} type veth peer name eth0 netns {name}; '
+                 f'ip -n gs link set v{name} master br0 up; ip -n {name} addr add 10.78.0.{number}/24 dev eth0; '
+                 f'ip -n {name} link set eth0 up')
+    # Busybox, which starts the commands, would run its own ip.
+    xdp = {'ROAM_TRANSPORT': 'xdp', 'ROAM_RSH': '/usr/bin/ip netns exec', 'ROAM_LOG': 'info'}
+    on = ['/usr/bin/ip', 'netns', 'exec', 'gs', '@roam', 'run', '-n', '2', '-H', 'ga,gb']
+    none = 'for i in ga gb; do ip -n $i link show eth0 | grep -q xdp && wrong "{}" "a program is left"; done; true'
+
+    def jobs(what, modes=('generic', 'native')):
+        for mode in modes:
+            group.run(f'fft {mode}{what}', [*on, '@fft', '-p2', '-m10', '-t'], 'verified ok',
+                      env={**xdp, 'ROAM_XDP_MODE': mode})
+            group.do(none.format(f'fft {mode}{what}'))
+
+    group.run('xdp shown', ['@roam', 'info', 'transports'], 'xdp +works: between hosts', env={})
+    jobs('')
+    group.run('fft over it', [*on, '@fft', '-p2', '-m10', '-t'], '2 nodes on 2 hosts, .* over xdp$', env=xdp)
+    random_words = ['@random', '--seed', '1', '--nodes', '2', '--threads', '2', '--roam', '/guest/bin/roam',
+                    '--hosts', 'ga,gb']
+    for protocol in harness.kinds().values():
+        if harness.protocols()[protocol] != 'ScC':
+            group.run(f'xdp random {protocol}', ['/usr/bin/ip', 'netns', 'exec', 'gs', *random_words], '^right',
+                      env={**xdp, 'ROAM_PROTOCOL': protocol})
+    for name in ('ga', 'gb'):
+        group.do(f'tc -n gs qdisc add dev v{name} root netem loss 3% delay 200us reorder 5%')
+    group.do('tc -n gs qdisc show dev vga | grep -q netem || wrong "loss" "no netem"')
+    jobs(' with loss')
+    for name in ('ga', 'gb'):
+        group.do(f'tc -n gs qdisc del dev v{name} root')
+        group.do(f'ip -n {name} link set eth0 mtu 9000; ip -n gs link set v{name} mtu 9000')
+    jobs(' by long frames', ['generic'])
+    # This kernel cannot join the chunks of a frame, nor does its veth cut long ones for a program.
+    group.run('fft native by long frames', [*on, '@fft', '-p2', '-m10', '-t'],
+              r'\(eth0: attaching a program: Numerical result out of range\)$', 1,
+              env={**xdp, 'ROAM_XDP_MODE': 'native'})
+    group.while_runs('xdp node killed', [*on, '@deaths', 'run', '2', '1', 'never', 'barrier'],
+                     'node 1 .*killed by signal 9', 137, 2,
+                     'ip -n ga link show eth0 | grep -q xdp || echo "not attached" >>/tmp/said; kill -KILL $(pid_of 1)',
+                     env=xdp)
+    group.do('grep -q "^not attached" /tmp/said && wrong "xdp node killed" "no program was attached"')
+    group.do(none.format('xdp node killed'))
+
+
+GROUPS = {'conform': conformance, 'random': random_programs, 'bad': bad_days, 'xdp': frames}
 
 
 def main():

@@ -16,7 +16,7 @@ import tempfile
 STRICT = ['-Wall', '-Wextra', '-Werror']
 COMPILERS = {'gcc': [], 'clang': []}
 COMPILERS_CXX = {'g++': ['-x', 'c++'], 'clang++': ['-x', 'c++']}
-MANUALS = ['man1/roam.1', 'man3/roam.3', 'man3/roam-pastset.3', 'man3/roam-tx.3', 'man3/roam-pastset-cxx.3',
+MANUALS = ['man1/roam.1', 'man3/roam.3', 'man3/roam-pastset.3', 'man3/roam-tx.3', 'man3/roam-save.3', 'man3/roam-pastset-cxx.3',
            'man3/roam-python.3', 'man7/roam.7', 'man7/roam-parmacs.7']
 CMAKE = '''
 cmake_minimum_required(VERSION 3.16)
@@ -105,7 +105,7 @@ class Installed:
         """Each header by itself, in C and C++."""
         headers = sorted(glob.glob(f'{self.root}/**/include/roam/*.h', recursive=True))
         if [os.path.basename(header) for header in headers] != \
-                ['pastset.h', 'protocol.h', 'protocol_home.h', 'roam.h', 'transport.h', 'tx.h']:
+                ['dp.h', 'pastset.h', 'protocol.h', 'protocol_home.h', 'roam.h', 'save.h', 'transport.h', 'tx.h']:
             raise Wrong(f'headers: {headers}')
         for header in headers:
             name = os.path.basename(header)

@@ -105,6 +105,7 @@ struct random_ops {
 				enum roam_op op);
 	enum roam_err (*alloc)(void *self, size_t bytes, uint64_t *offset_p);
 	enum roam_err (*free)(void *self, uint64_t offset);
+	bool spoils; /* `free` makes rubbish of the block */
 	uint64_t (*sequence)(void *self); /* the next number, from 1 */
 	void (*rest)(void *self);         /* all threads come here right after a full barrier */
 	void (*pause)(void *self, unsigned length);

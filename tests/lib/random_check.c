@@ -93,8 +93,9 @@ static bool check_value(struct check *check, unsigned thread, const struct rando
 	uint64_t value[2];
 
 	check->result->reads++;
-	if (writer >= 0 &&
-	    check->program->params.node_of[writer] != check->program->params.node_of[thread])
+	if (writer >= 0 && writer != (int)thread &&
+	    (check->program->params.nodes == 1 ||
+	     check->program->params.node_of[writer] != check->program->params.node_of[thread]))
 		check->result->reads_foreign++;
 	random_value_read(expected, object->bytes, value);
 	if (memcmp(event->value, value, sizeof(value)) == 0)

@@ -314,7 +314,10 @@ static void run_spoil(struct run *run, uint64_t offset, uint32_t bytes)
 
 static void run_free(struct run *run, const struct random_op *op)
 {
-	run_spoil(run, run_place(run, op->which), run->program->blocks[op->which].bytes);
+	uint32_t bytes = run->program->blocks[op->which].bytes;
+
+	if (!run->ops->spoils)
+		run_spoil(run, run_place(run, op->which), bytes);
 	run_sync(run, RANDOM_FREE, op->which);
 	run_check(run, run->ops->free(run->self, run_place(run, op->which)));
 }

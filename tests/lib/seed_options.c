@@ -21,7 +21,7 @@ __attribute__((noreturn)) static void usage(const struct seed_options *options)
 {
 	fprintf(stderr,
 		"usage: %s [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] "
-		"[--list] [--lossy] [--mixed] [--undo] [--teams] [--about]\n",
+		"[--list] [--lossy] [--cards] [--mixed] [--undo] [--teams] [--about]\n",
 		options->program);
 	exit(2);
 }
@@ -66,6 +66,8 @@ void seed_options_read(struct seed_options *options, int argc, char **argv)
 			options->list = true;
 		} else if (strcmp(argv[i], "--lossy") == 0) {
 			options->lossy = true;
+		} else if (strcmp(argv[i], "--cards") == 0) {
+			options->cards = true;
 		} else if (strcmp(argv[i], "--mixed") == 0) {
 			options->mixed = true;
 		} else if (strcmp(argv[i], "--undo") == 0) {
@@ -79,7 +81,7 @@ void seed_options_read(struct seed_options *options, int argc, char **argv)
 			i++;
 		}
 	}
-	if (options->nodes == 1 || options->nodes > 16)
+	if ((options->nodes == 1 && !options->teams) || options->nodes > 16)
 		usage(options);
 }
 
@@ -117,8 +119,9 @@ static void seed_remember(const struct seed_options *options, const char *protoc
 	if (options->operations != 0)
 		at += snprintf(replay + at, sizeof(replay) - (size_t)at, " --ops %u",
 			       options->operations);
-	snprintf(replay + at, sizeof(replay) - (size_t)at, "%s%s%s%s",
-		 options->lossy ? " --lossy" : "", options->mixed ? " --mixed" : "",
+	snprintf(replay + at, sizeof(replay) - (size_t)at, "%s%s%s%s%s",
+		 options->lossy ? " --lossy" : "", options->cards ? " --cards" : "",
+		 options->mixed ? " --mixed" : "",
 		 options->undo ? " --undo" : "", options->teams ? " --teams" : "");
 }
 
@@ -196,6 +199,11 @@ int seed_main_about(const struct seed_options *options,
 				failed++;
 		}
 		good = done(protocol, options->to - options->from + 1, failed, arg) && good;
+	}
+	if (!found && options->protocol == NULL && !options->about) {
+		printf("skip: %s: this build has none of the protocols that it looks at\n",
+		       options->program);
+		return EXIT_SUCCESS;
 	}
 	if (!found)
 		fprintf(stderr, "%s: looks at no protocol %s\n", options->program,

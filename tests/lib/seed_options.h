@@ -15,6 +15,7 @@ struct seed_options {
 	bool list;
 	bool about; /* only tells, by its status, whether it looks at the protocol */
 	bool lossy; /* over datagrams */
+	bool cards; /* nodes read each other's pages by cards: world_cards */
 	bool mixed; /* parts of the heap are under other protocols */
 	bool undo;  /* some writes are undone at once */
 	bool teams; /* each node has the same number of threads, fixed before they run */
@@ -22,7 +23,7 @@ struct seed_options {
 
 /*
  * [--protocol NAME] [--seeds A..B] [--nodes N] [--ops N] [--trace] [--list] [--lossy]
- * [--mixed] [--undo] [--teams] [--about]; anything else: usage, exit status 2.
+ * [--cards] [--mixed] [--undo] [--teams] [--about]; anything else: usage, exit status 2.
  */
 void seed_options_read(struct seed_options *options, int argc, char **argv);
 
@@ -42,7 +43,8 @@ int seed_main(const struct seed_options *options,
 
 /*
  * seed_main for a program that tests a property that some protocols have: those for which `about`
- * is true.  It fails if there is none of them.
+ * is true.  If there is none of them it says that it skips all (tests/skips.txt: only where a build
+ * has few protocols), or fails if it was asked for one.
  */
 int seed_main_about(const struct seed_options *options,
 		    bool (*about)(const struct roam_protocol *protocol),

@@ -7,7 +7,9 @@
 
 #include "base/region.h"
 #include "base/thread.h"
+#include "dp/dp.h"
 #include "fault/soft.h"
+#include "home/card.h"
 #include "home/remote.h"
 #include "link/seal.h"
 #include "msg/msg.h"
@@ -63,6 +65,11 @@ static uint64_t sim_now(void *world)
 static uint64_t sim_draw(void *world, uint64_t limit)
 {
 	return rng_next(&((struct world *)world)->rng) % limit;
+}
+
+static void sim_landed(void *world, unsigned node)
+{
+	world_env.sleep->changed(((struct world *)world)->nodes[node], node, ROAMI_NO_TICKET);
 }
 
 /* ------------------------------------------------------------------------------------- opening */
@@ -131,6 +138,13 @@ static bool world_threads_fixed(const struct world_config *config)
 	return fixed;
 }
 
+static const struct roam_transport *world_transport(const struct world_config *config)
+{
+	if (config->lossy)
+		return &roami_transport_sim_datagrams;
+	return config->cards != 0 ? &roami_transport_sim_card : &roami_transport_sim;
+}
+
 /* Maps for a node the segments of its host; of other hosts' nodes it keeps what they tell. */
 static void world_segments(struct world *world, unsigned me, void **bases,
 			   struct roami_far **peers)
@@ -144,6 +158,16 @@ static void world_segments(struct world *world, unsigned me, void **bases,
 			atomic_store(&peers[peer]->ctl.threads,
 				     world_threads(&world->config, peer));
 	}
+}
+
+bool world_open_alone(struct roami_node *node, const struct roam_protocol *protocol)
+{
+	if (node->nodes > 1 || protocol->writes != ROAM_WRITES_DIFF ||
+	    protocol->homes != ROAM_HOMES_NONE)
+		return false;
+	roami_fault_soft.protect(pages_of(node)->engine_state, 0, node->layout.pages, ROAM_NONE,
+				 ROAM_WRITE);
+	return true;
 }
 
 static bool world_node_open(struct world *world, unsigned me)
@@ -161,8 +185,7 @@ static bool world_node_open(struct world *world, unsigned me)
 		.protocol = world->config.protocol,
 		.regions = world->config.regions,
 		.engine = &roami_fault_soft,
-		.transport = world->config.lossy ? &roami_transport_sim_datagrams
-						 : &roami_transport_sim,
+		.transport = world_transport(&world->config),
 		.world = &world->sim,
 		.layout = world->layout,
 		.bases = bases,
@@ -171,9 +194,11 @@ static bool world_node_open(struct world *world, unsigned me)
 		.fd = -1,
 		.creator_pages = world->config.creator_pages,
 		.near = world_near(&world->config, me),
+		.read = world_read(&world->config, me),
 		.key = key,
 		.boot = world->config.seed,
-		.extensions = (const struct roami_room *const[]){&roami_past_room, NULL},
+		.extensions = (const struct roami_room *const[]){&roami_past_room,
+								&roami_dp_extension, NULL},
 	};
 	enum roam_err err;
 
@@ -230,7 +255,9 @@ static struct world_fiber *world_fiber_add(struct world *world, unsigned node, b
 
 	roami_assert(world->fiber_count < FIBERS_MAX);
 	*fiber = (struct world_fiber){
-		.world = world, .node = node, .service = service, .fn = fn, .arg = arg};
+		.world = world, .node = node, .service = service, .until = ROAMI_FOREVER,
+		.ticket = ROAMI_NO_TICKET,
+		.fn = fn, .arg = arg};
 	fiber->thread = service ? WORLD_THREADS_MAX : world->places[node].threads++;
 	fiber->fiber = roami_fiber_create(STACK_BYTES, fiber_main, fiber);
 	if (fiber->fiber == NULL) {
@@ -266,6 +293,10 @@ struct world *world_open(const struct world_config *config)
 					.slow_ns = config->slow_ns,
 					.slow_from = config->slow_from,
 					.slow_to = config->slow_to,
+					.read_ns_max = config->read_ns_max,
+					.reads_max = config->reads_max,
+					.read_fails = config->read_fails,
+					.landed = sim_landed,
 					.datagram_max = config->datagram_max,
 					.room = config->room};
 	world_options(config, &world->options);
@@ -286,6 +317,8 @@ struct world *world_open(const struct world_config *config)
 			world_close(world);
 			return NULL;
 		}
+		if (config->announced_writes != 0)
+			card_of(world->nodes[i])->writes_max = config->announced_writes;
 		log_of(world->nodes[i])->compact_sooner = config->compact_sooner;
 		atomic_store(&world->nodes[i]->self->ctl->threads, world_threads(config, i));
 		if (config->teams && roami_team_set(world->nodes[i], config->threads[i]) != ROAM_OK)
@@ -293,6 +326,7 @@ struct world *world_open(const struct world_config *config)
 		roami_barrier_fix(world->nodes[i], world_threads_fixed(config));
 		world_fiber_add(world, i, true, service_main, world->nodes[i]);
 	}
+	world->open = world_open_alone(world->nodes[0], config->protocol);
 	if (config->begin)
 		world_begin(world->nodes, config);
 	world_heap(world);
@@ -310,6 +344,7 @@ void world_close(struct world *world)
 	roami_os_unmap(world->far, FAR_BYTES(&world->config));
 	roami_os_unmap(world->initial, world->layout.pages * ROAMI_PAGE);
 	roami_fiber_destroy(world->scheduler);
+	roami_sim_land_none(&world->sim);
 	world_memory_close();
 	free(world->fibers);
 	free(world);
@@ -352,18 +387,23 @@ static bool node_can_poll(struct roami_node *node)
 	       roami_msg_pending(node);
 }
 
-static bool fiber_can_run(struct world *world, struct world_fiber *fiber)
+static bool fiber_can_poll(const struct world *world, const struct world_fiber *fiber)
 {
 	struct roami_node *node = world->nodes[fiber->node];
 
+	return node_can_poll(node) || (fiber->wake <= world->now && roami_msg_stuck(node));
+}
+
+static bool fiber_can_run(struct world *world, struct world_fiber *fiber)
+{
 	switch (fiber->state) {
 	case FIBER_RUNNABLE:
 		return true;
 	case FIBER_WAITING:
-		return fiber->notified || node_can_poll(node) ||
-		       (fiber->wake <= world->now && roami_msg_stuck(node));
+		return fiber->notified || fiber->until <= world->now ||
+		       (fiber->ticket == ROAMI_NO_TICKET && fiber_can_poll(world, fiber));
 	case FIBER_SERVICE:
-		return node_can_poll(node) || (fiber->wake <= world->now && roami_msg_stuck(node));
+		return fiber_can_poll(world, fiber);
 	case FIBER_SLEEPING:
 		return fiber->wake <= world->now;
 	default:
@@ -374,7 +414,7 @@ static bool fiber_can_run(struct world *world, struct world_fiber *fiber)
 /* When something may change by itself; UINT64_MAX: never. */
 static uint64_t world_next(struct world *world)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = roami_sim_land_due(&world->sim);
 
 	for (unsigned i = 0; i < world->config.nodes; i++) {
 		uint64_t due = roami_sim_due(&world->sim, i);
@@ -393,6 +433,9 @@ static uint64_t world_next(struct world *world)
 
 		if (timed && fiber->wake > world->now && fiber->wake < next)
 			next = fiber->wake;
+		if (fiber->state == FIBER_WAITING && fiber->until > world->now &&
+		    fiber->until < next)
+			next = fiber->until;
 	}
 	return next;
 }
@@ -434,9 +477,11 @@ static struct world_fiber *world_pick(struct world *world)
 
 static void world_turn(struct world *world)
 {
-	struct world_fiber *fiber = world_pick(world);
+	struct world_fiber *fiber;
 	uint64_t next;
 
+	roami_sim_land(&world->sim);
+	fiber = world_pick(world);
 	if (fiber == NULL) {
 		next = world_next(world);
 		if (next == UINT64_MAX)
@@ -526,7 +571,7 @@ static void rest_compare(struct world *world, uint32_t page)
 
 static void rest_access(struct world *world, uint32_t page)
 {
-	for (unsigned i = 0; i < world->config.nodes; i++) {
+	for (unsigned i = 0; i < world->config.nodes && !world->open; i++) {
 		struct roami_node *node = world->nodes[i];
 
 		if (roami_soft_access(pages_of(node)->engine_state, page) !=

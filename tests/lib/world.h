@@ -35,6 +35,15 @@ struct world_config {
 	uint32_t creator_pages; /* that have bytes of node 0 which are not zero */
 	bool onesided;  /* between nodes of one host */
 	unsigned hosts; /* node i is on host i % hosts */
+	/*
+	 * Nodes have cards (sim_card.c), by which some pairs read each other's pages: chosen by
+	 * this number, ROAMI_FOREVER all; 0: no node has one.
+	 */
+	uint64_t cards;
+	uint64_t read_ns_max; /* a read takes: until its first line lands, and from there on */
+	unsigned reads_max;  /* reads by cards under way; 0: as many as there are */
+	unsigned read_fails; /* one of so many fails; 0: none */
+	uint8_t announced_writes; /* see home/card.h; 0: as many as usual */
 	bool hot;
 	bool tree;          /* barriers along a tree */
 	bool kind_known;    /* faults tell reads from writes */
@@ -42,6 +51,9 @@ struct world_config {
 	uint32_t prefetch;
 	uint32_t cache_pages;
 	uint32_t tx_fair;
+	unsigned tx_reads; /* enum roami_option_tx_reads */
+	unsigned tx_validate; /* enum roami_option_tx_validate */
+	uint32_t tx_false; /* 0: as many as usual */
 	unsigned ivy; /* enum roami_option_ivy */
 	uint32_t mirage_delta;
 	uint64_t lrc_memory;
@@ -106,6 +118,9 @@ void world_mix(struct world_config *config, uint32_t region_pages);
 /* The weakest model of the world's protocols: what a program may rely on (docs/consistency.md). */
 enum roam_model world_model(const struct world_config *config);
 
+/* Gives nodes cards: pairs of them are near, far, or read each other's pages past the homes. */
+void world_cards(struct world_config *config);
+
 /* Messages become datagrams, of which 5 % are lost and others come late, twice or changed. */
 void world_lossy(struct world_config *config);
 
@@ -118,6 +133,25 @@ void world_teams(struct world_config *config);
  * touches it first.
  */
 void world_pair(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol);
+
+/* A node of several threads, which messages from one other node reach late. */
+struct world_mates {
+	unsigned nodes;
+	unsigned node, threads; /* the others have one thread each */
+	unsigned slow_from;
+	uint64_t slow_ns;
+};
+
+/* A configuration for a story of such a node: the order of messages is what the story says. */
+void world_mates(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol,
+		 const struct world_mates *mates);
+
+/*
+ * Opens all pages of a node that is alone and has no homes: in a real job the pages of such a node
+ * are never protected, so it has no memory for twins.  Homes do without twins.  false: it has
+ * homes, or is not alone.
+ */
+bool world_open_alone(struct roami_node *node, const struct roam_protocol *protocol);
 
 /* Sets another number of nodes, with the threads that the seed drew for them. */
 void world_nodes(struct world_config *config, unsigned nodes);
@@ -137,6 +171,9 @@ bool world_together(const struct world_config *config, unsigned me, unsigned pee
 
 /* The nodes whose memory node `me` reaches by loads and stores, a bit each. */
 uint64_t world_near(const struct world_config *config, unsigned me);
+
+/* The nodes whose memory the card of node `me` reads, a bit each. */
+uint64_t world_read(const struct world_config *config, unsigned me);
 
 /* Writes one line: what the seed drew. */
 void world_describe(const struct world_config *config, char *text, size_t bytes);

@@ -2,6 +2,7 @@
 #include "world_begin.h"
 
 #include "base/region.h"
+#include "dp/dp.h"
 #include "home/home_state.h"
 #include "home/provisional.h"
 #include "link/link.h"
@@ -15,7 +16,8 @@
 #include "sync/sync_state.h"
 #include "world_past.h"
 
-extern const struct roam_protocol roami_protocol_lrc;
+/* Weak: a build may leave it out. */
+extern const struct roam_protocol roami_protocol_lrc __attribute__((weak));
 
 #define BITS_32    (UINT64_C(1) << 32)
 #define MARKS_END  (UINT64_C(1) << (32 - ROAMI_SHARED_BITS)) /* generations of marks as shared */
@@ -54,8 +56,8 @@ static void begin_rings(struct roami_node *const *nodes, unsigned count, struct 
 		log_of(node)->published = begin_below(rng, BITS_32);
 		atomic_store(&node->self->ring->begun, log_of(node)->published);
 		atomic_store(&node->self->ring->head, log_of(node)->published);
-		home_of(node)->diff_log_head = begin_below(rng, BITS_32);
-		atomic_store(&node->self->diff_log->begun, home_of(node)->diff_log_head);
+		home_of(node)->posts_head = begin_below(rng, BITS_32);
+		atomic_store(&node->self->diff_log->begun, home_of(node)->posts_head);
 		for (unsigned by = 0; by < count; by++) {
 			uint64_t at = begin_below(rng, BITS_32);
 
@@ -83,7 +85,7 @@ static void begin_records(struct roami_node *const *nodes, unsigned count, struc
 		for (uint32_t i = 0; i < records->slots; i++, at += records->item_bytes) {
 			struct roami_lock_record *record = (void *)at;
 
-			atomic_store(&record->grants, (uint32_t)begin_below(rng, BITS_32));
+			atomic_store(&record->word, begin_below(rng, BITS_32) << 32);
 		}
 	}
 }
@@ -141,6 +143,7 @@ static void begin_counts(struct roami_node *node, struct rng *rng)
 	msg_of(node)->polls = (uint32_t)begin_below(rng, BITS_32);
 	pages_of(node)->barriers_left = begin_below(rng, BITS_32);
 	provisional_of(node)->epoch = begin_below(rng, BITS_32);
+	roami_dp_of(node)->generations = UINT32_MAX - node->me % 4;
 }
 
 /* Datagrams from one node to another: the number of each, and that of its payload. */

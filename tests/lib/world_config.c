@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/marks.h"
 #include "home/reach.h"
 #include "page/diff.h"
 #include "world.h"
+#include "world_state.h"
 
 static uint32_t draw_of(struct rng *rng, const uint32_t *values, uint32_t count)
 {
@@ -151,6 +153,19 @@ void world_teams(struct world_config *config)
 		config->threads[i] = threads;
 }
 
+void world_cards(struct world_config *config)
+{
+	struct rng rng = {config->seed ^ 0xca4d5};
+
+	config->cards = rng_one_in(&rng, 2) ? ROAMI_FOREVER : rng_next(&rng) | 1;
+	config->read_ns_max = DRAW_OF(&rng, 100, 2000, 50000, 500000);
+	config->reads_max = DRAW_OF(&rng, 0, 0, 1, 5);
+	config->read_fails = DRAW_OF(&rng, 0, 0, 4, 64);
+	config->announced_writes = (uint8_t)DRAW_OF(&rng, 0, 0, 1, 3);
+	if (rng_one_in(&rng, 2))
+		config->onesided = false;
+}
+
 void world_pair(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol)
 {
 	world_draw(config, seed, protocol);
@@ -160,6 +175,25 @@ void world_pair(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->creator_pages = 0;
 	config->cache_pages = 0;
 	config->placement = ROAM_PLACE_FIRST_TOUCH;
+}
+
+void world_mates(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol,
+		 const struct world_mates *mates)
+{
+	world_draw(config, seed, protocol);
+	world_nodes(config, mates->nodes);
+	config->nodes = mates->nodes;
+	for (unsigned i = 0; i < mates->nodes; i++)
+		config->threads[i] = i == mates->node ? mates->threads : 1;
+	config->onesided = false;
+	config->hosts = 1;
+	config->creator_pages = 0;
+	config->placement = ROAM_PLACE_FIRST_TOUCH;
+	config->latency_ns_max = 2000;
+	config->stall_every = 0;
+	config->slow_ns = mates->slow_ns;
+	config->slow_from = mates->slow_from;
+	config->slow_to = mates->node;
 }
 
 void world_nodes(struct world_config *config, unsigned nodes)
@@ -176,6 +210,10 @@ void world_options(const struct world_config *config, struct roami_options *opti
 	options->prefetch = config->prefetch;
 	options->cache_pages = config->cache_pages;
 	options->tx_fair = config->tx_fair;
+	options->tx_reads = config->tx_reads;
+	options->tx_validate = config->tx_validate;
+	if (config->tx_false != 0)
+		options->tx_false = config->tx_false;
 	options->hot = config->hot;
 	options->barrier_tree = config->tree;
 	options->ivy = config->ivy;
@@ -243,6 +281,21 @@ uint64_t world_near(const struct world_config *config, unsigned me)
 	return near;
 }
 
+uint64_t world_read(const struct world_config *config, unsigned me)
+{
+	uint64_t read = 0;
+
+	for (unsigned peer = 0; peer < config->nodes; peer++) {
+		unsigned low = peer < me ? peer : me, high = peer < me ? me : peer;
+		struct rng rng = {config->cards + low * ROAMI_NODES_MAX + high};
+
+		if (config->cards != 0 && !config->lossy && peer != me &&
+		    (config->cards == ROAMI_FOREVER || rng_one_in(&rng, 2)))
+			read |= roami_nodeset_bit(peer);
+	}
+	return read;
+}
+
 void world_describe(const struct world_config *config, char *text, size_t bytes)
 {
 	unsigned threads = 0;
@@ -258,7 +311,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		threads += config->threads[i];
 	snprintf(text, bytes,
 		 "%s, %u nodes, %u threads%s, %u pages (%u of the creator), %s on %u hosts, "
-		 "%s, "
+		 "cards %lx, %s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
 		 "stall 1/%u, queue %u, latency %lu ns, %lu more from %u to %u, "
 		 "ring %u, diff_log %u, "
@@ -267,6 +320,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 config->protocol->name, config->nodes, threads, config->teams ? " in teams" : "",
 		 config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->hosts,
+		 (unsigned long)config->cards,
 		 config->simd, config->hot, config->tree, config->kind_known, config->placement,
 		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,
 		 config->queue_max, (unsigned long)config->latency_ns_max,
@@ -278,10 +332,37 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 config->faulty);
 }
 
+/*
+ * Stores rubbish over a block.  Its end is the first one behind its beginning in any node's marks,
+ * as the nodes' slices of the heap are apart.
+ */
+static void spoil_block(struct roami_node *node, uint64_t offset)
+{
+	uint64_t end = node->layout.heap_bytes, step;
+	uint8_t rubbish[512];
+
+	for (unsigned i = 0; i < node->nodes; i++) {
+		const struct roami_segment *self = world_node(world_of(node), i)->self;
+		uint64_t first = roami_marks_end(self, &node->layout, offset);
+
+		end = first < end ? first : end;
+	}
+	memset(rubbish, 0xdb, sizeof(rubbish));
+	for (uint64_t at = offset; at < end; at += step) {
+		step = sizeof(rubbish) - at % sizeof(rubbish);
+		step = step < end - at ? step : end - at;
+		world_store(node, at, rubbish, step);
+	}
+}
+
 void world_spoil(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count)
 {
 	bool kept = false;
 
+	if (what == ROAMI_SPOILT_BLOCK) {
+		spoil_block(node, (uint64_t)((uint8_t *)bytes - roami_page_bytes(node, 0)));
+		return;
+	}
 	for (unsigned peer = 0; peer < node->nodes && what == ROAMI_SPOILT_PAGE; peer++)
 		kept |= peer != node->me && !node->reach[peer]->travels;
 	if (!kept)

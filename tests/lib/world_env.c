@@ -13,7 +13,8 @@ static uint64_t env_now(struct roami_node *node)
 
 /*
  * Waits for the core: as a real thread would, the fiber polls for its node, looks again for a
- * while, and then sleeps until it is notified.
+ * while, and then sleeps until it is notified.  With a ticket only a change that names the ticket
+ * wakes it, and no message does.
  */
 static void env_wait(struct roami_node *node, uint64_t ticket, bool (*condition)(void *arg),
 		     void *arg)
@@ -21,11 +22,11 @@ static void env_wait(struct roami_node *node, uint64_t ticket, bool (*condition)
 	struct world *world = world_of(node);
 	struct world_fiber *fiber = world->current;
 
-	(void)ticket;
+	fiber->ticket = ticket;
 	for (;;) {
 		fiber->notified = false;
 		if (condition(arg))
-			return;
+			break;
 		if (!rng_one_in(&world->rng, 3) && roami_msg_poll(node) > 0)
 			continue;
 		if (fiber->notified)
@@ -39,23 +40,28 @@ static void env_wait(struct roami_node *node, uint64_t ticket, bool (*condition)
 		world_give_way(fiber);
 		fiber->state = FIBER_RUNNABLE;
 	}
+	fiber->ticket = ROAMI_NO_TICKET;
 }
 
 static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
 {
 	struct world *world = world_of(node);
 
-	(void)ticket;
 	for (unsigned i = 0; i < world->fiber_count; i++)
-		if (world->fibers[i].node == peer)
+		if (world->fibers[i].node == peer && world->fibers[i].ticket == ticket)
 			world->fibers[i].notified = true;
+}
+
+static void env_until(struct roami_node *node, uint64_t when)
+{
+	world_of(node)->current->until = when;
 }
 
 /* The scheduler sees which fibers wait; no process needs waking. */
 static const struct roami_sleep env_sleep = {
 	.wait = env_wait,
 	.changed = env_changed,
-	.until = no_sleep_until,
+	.until = env_until,
 	.sent = no_sleep_sent,
 	.begin = no_sleep_begin,
 	.end = no_sleep_end,

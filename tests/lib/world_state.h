@@ -22,8 +22,10 @@ struct world_fiber {
 	unsigned thread; /* within the node */
 	bool service;
 	bool notified;
+	uint64_t ticket; /* it waits for a change that names it; ROAMI_NO_TICKET: for any other */
 	enum fiber_state state;
 	uint64_t wake; /* FIBER_SLEEPING: when it ends; other states: when to look again */
+	uint64_t until; /* what it waits for may hold then though nothing changes; UINT64_MAX: no */
 	unsigned region;
 	void (*fn)(void *arg);
 	void *arg;
@@ -58,6 +60,7 @@ struct world {
 	struct world_fiber *current;
 	unsigned region; /* where threads look that are no fiber */
 	struct roami_fiber *scheduler;
+	bool open; /* the only node's pages are not protected, see world_open_alone */
 	bool failed;
 	char error[4096];
 };

@@ -320,6 +320,8 @@ static bool forbidden_one(const struct litmus_forbidden *test, const struct seed
 		config.slow_to = config.nodes - 1;
 	}
 	config.trace = options->trace;
+	if (options->cards)
+		world_cards(&config);
 	if (options->mixed)
 		world_mix(&config, 3);
 	run.world = run_open(&config);
@@ -430,7 +432,7 @@ static void lazy_sections(struct run *run, struct roami_node *node, uint64_t got
 {
 	static const char what[] = "20 sections that no other node enters";
 	const struct roam_protocol *protocol = node->protocol;
-	bool apart = !home_of(node)->records || roami_homes_move(protocol);
+	bool apart = !home_of(node)->near_all || roami_homes_move(protocol);
 
 	if (!lazy_eager(protocol))
 		lazy_expect(run, what, got, protocol->keeps_twins ? 2 : apart ? 2 * 20 + 2 : 0);

@@ -4,6 +4,7 @@ is killed; strangers, and programs with another key.
 
 usage: attached.py [-k PART_OF_A_NAME] [GROUP]...
 """
+import errno
 import itertools
 import json
 import os
@@ -269,6 +270,31 @@ def no_room():
         must(client.returncode == 0, f'{client.returncode}: {out}, {err}')
 
 
+def ticks(pid):
+    """Processor time of a process, in hundredths of seconds."""
+    with open(f'/proc/{pid}/stat', encoding='ascii') as file:
+        return sum(int(field) for field in file.read().rpartition(')')[2].split()[11:13])
+
+
+def refused_by_kernel(number, address):
+    """A server whose kernel accepts no connection, whatever it lacks, does not spin, and lets in a
+    waiting client soon after it can."""
+    with tempfile.TemporaryDirectory(prefix='roam-stingy-') as place:
+        path = os.path.join(place, 'error')
+        with Server(address, env={'LD_PRELOAD': program('stingy'), 'STINGY': path}) as server:
+            del server.env['LD_PRELOAD']
+            with open(path, 'w', encoding='ascii') as file:
+                file.write(str(number))
+            before = ticks(server.process.pid)
+            client = server.begin('attach')
+            time.sleep(0.6)
+            must(client.poll() is None, 'it was let in')
+            must(ticks(server.process.pid) - before < 20, 'the server spins')
+            os.unlink(path)
+            out, err = client.communicate(timeout=8)
+            must(client.returncode == 0, f'{client.returncode}: {out}, {err}')
+
+
 # The memory that a server may have besides what nobody uses: ROAM_PS_MEMORY, what belongs to
 # clients, as much again that the C library has not given back, and some.
 HOSTILE_MIB = 1 + 2 * 16 + 8
@@ -456,7 +482,11 @@ GROUPS = {
         ('clients', ('21', )), ('waits', ('0', )), ('answers', ('0', )))],
     'cable': lambda: [('cable', cable)],
     'use': lambda: [('all unix', everything, './socket'), ('all tcp', everything, '127.0.0.1:0'),
-                    ('many', many), ('usage', usage), ('no room', no_room), ('keys', keys),
+                    ('many', many), ('usage', usage), ('no room', no_room),
+                    *((f'no room, {errno.errorcode[number]}', refused_by_kernel, number, address)
+                      for number, address in ((errno.ENFILE, './socket'), (errno.ENOMEM, './socket'),
+                                              (errno.ENOBUFS, '127.0.0.1:0'), (errno.EPERM, '127.0.0.1:0'))),
+                    ('keys', keys),
                     ('not ours', not_ours)],
     'kill': lambda: [(f'killed {how}', killed, how)
                      for how in ('move', 'observe', 'mob', 'delta', 'truncate', 'state', 'cancel',

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Under a container's default profile (confined.py) programs run, by what is left to them, and what
-is missing is named."""
+is missing is named.  usage: confined_test.py [more]; more: tests of real processes run there, too, as far
+as they need no fixed addresses."""
 import os
 import re
 import subprocess
 import sys
 
-from harness import Wrong, kinds, program
+from harness import Wrong, kinds, pass_skips, program
 
 CONFINED = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'confined.py')
 
@@ -15,7 +16,7 @@ def run(*command, status=0, out='', err='^$', **env):
     kept = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
     done = subprocess.run([sys.executable, CONFINED, *command], env={**kept, **env}, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          timeout=60, check=False)
+                          timeout=120, check=False)
     if done.returncode != status or not re.search(out, done.stdout) or \
             not re.search(err, done.stderr):
         raise Wrong(f'{command} {env}: {done}')
@@ -63,10 +64,28 @@ def check_told():
         err='ROAM_UDP=uring')
 
 
+def suite(file, *arguments, **env):
+    """A file of tests, as a whole."""
+    pass_skips(run(sys.executable, os.path.join(os.path.dirname(CONFINED), file), *arguments, **env).stdout)
+
+
+def more_random():
+    suite('random_run.py', '--seeds', '1', MULTI_RANDOM=program('fixed_random'))
+
+
+def more_deaths():
+    suite('deaths.py', 'deaths', 'last', '-k', 'fork')
+
+
+def more_faults():
+    suite('teams.py', 'stacks')
+
+
 def main():
     failed = 0
+    kind = (sys.argv[1:] or ['check'])[0] + '_'
     for name, check in sorted(globals().items()):
-        if name.startswith('check_'):
+        if name.startswith(kind):
             try:
                 check()
                 print(f'ok {name}', flush=True)

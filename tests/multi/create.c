@@ -4,8 +4,9 @@
  * create WAY NODES, a number on the standard input.  WAY: all, each (one CREATE per node), uneven
  * (allocations differ before CREATE), again (a second round), sum (many more numbers follow), late
  * (nothing says before CREATE that there will be one), early (each, as an SPMD program: not to
- * be had).
+ * be had), dies (each, and the creator is killed before the job is sealed).
  */
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,12 +45,14 @@ static void node_main(void)
 
 static void create(const char *way)
 {
-	if (strcmp(way, "each") != 0 && strcmp(way, "early") != 0) {
+	if (strcmp(way, "each") != 0 && strcmp(way, "early") != 0 && strcmp(way, "dies") != 0) {
 		must(roam_create_all(node_main, nodes));
 		return;
 	}
 	for (unsigned i = 1; i < nodes; i++)
 		must(roam_create(node_main));
+	if (strcmp(way, "dies") == 0)
+		raise(SIGKILL);
 	node_main();
 }
 

@@ -5,7 +5,10 @@ usage: deaths.py [-k PART_OF_A_NAME] [GROUP]...
 """
 import contextlib
 import os
+import re
 import signal
+import sys
+import tempfile
 
 from harness import Wrong, expect, expect_end, launched, main, program, run, started
 from shapes import ENDS, ENGINES, SIGNALLED, WAITS
@@ -72,6 +75,56 @@ def early_cases():
         yield (f'inside0 {start}, of two threads', ends_inside, start)
 
 
+def lasts(command, nodes, threads, env=None):
+    """The first thread's pthread_exit ends no process before its last thread has ended."""
+    told = expect(command, env=env, timeout=20).out.splitlines()
+    wanted = {f'node {node} ends' for node in range(nodes)}
+    if set(told) - {line for line in told if line.endswith(': a thread done')} != wanted or \
+            len(told) != nodes + threads:
+        raise Wrong(f'{told!r}')
+
+
+def stuck_last(start, nodes):
+    """The first thread has ended, and the others hang: that ends the job, as ever."""
+    expect(started(start, 'last', start, nodes, 'stuck') if start == 'fork' else
+           launched(nodes, program('last'), 'run', 'all', 'stuck'), 1,
+           '^roam: node 0: no thread of the job can go on; node 0 waited for flag 0x', timeout=20)
+
+
+def waits_for_last(who):
+    """A node whose last thread has ended waits for the job's end, which the other one keeps from coming."""
+    expect(launched(2, program('last'), 'run', str(who), 'waits'), 1,
+           rf'^roam: node 0: no thread of the job can go on;.* node {1 - who} waited for flag 0x', timeout=20)
+
+
+def lasts_serving():
+    with tempfile.TemporaryDirectory() as where:
+        lasts(launched(2, program('last'), 'run', 'all', 'serves'), 2, 0,
+              {'ROAM_PS_KEY': os.path.join(where, 'key')})
+
+
+def last_cases():
+    for who, count in (('all', 2), ('0', 1), ('1', 1)):
+        for how, threads in (('only', 0), ('threads', 2 * count), ('joins', count), ('finished', 0)):
+            yield (f'{how}, last of {who}, run', lasts,
+                   launched(2, program('last'), 'run', who, how), 2, threads)
+    for how in ('aside', 'late'):
+        yield (f'{how}, last, run', lasts, launched(2, program('last'), 'run', 'all', how), 2, 2)
+    for mates in (1, 2):
+        for how, threads in (('only', 0), ('threads', 2), ('joins', 1), ('finished', 0), ('aside', 1)):
+            yield (f'{how}, last, fork, threads {mates}', lasts, [program('last'), 'fork', '0', how],
+                   1, threads, {'ROAM_THREADS': str(mates)})
+    for transport in ('udp', 'shm'):
+        yield (f'threads, last, {transport}', lasts,
+               launched(2, program('last'), 'run', 'all', 'threads'), 2, 4,
+               {'ROAM_TRANSPORT': transport})
+    for who in (0, 1):
+        yield (f'waits, last of {who}', waits_for_last, who)
+    yield ('serves, last', lasts_serving)
+    yield ('stuck, last, run', stuck_last, 'run', 2)
+    yield ('stuck, last, fork', stuck_last, 'fork', 0)
+
+
 def creator_dies(how, status, others):
     """The process that started the creator sees it end; node 1 reports the end; no orphan may be
     left."""
@@ -108,6 +161,24 @@ def killed_from_outside(start, others):
                act=lambda first, pids: os.kill(node_pid(pids), signal.SIGKILL))
 
 
+def all_at_once(start, nodes, number, env=None):
+    """All nodes die in one moment: the launcher names one that it saw.  Without a launcher, node 0 is
+    the program, and one that died with it may be the last that could say so."""
+    def act(_first, pids):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+    result = run(started(start, 'deaths', start, nodes, 1, 'never', 'compute'), wanted=nodes, act=act,
+                 env=env)
+    line = rf'^roam: node \d \(pid \d+\) was killed by signal {number} '
+    told = len(result.err.splitlines()) == 1 and re.search(line, result.err) is not None
+    alone = start == 'fork' and result.status == -number and result.err == ''
+    if result.after is None or result.after > 3 or \
+            result.status not in (SIGNALLED + number, *([-number] if start == 'fork' else [])) or \
+            not told and not alone:
+        raise Wrong(f'status {result.status} after {result.after}: {result.err!r}')
+
+
 def node_pid(pids):
     """The number of node 1, which is neither the smallest nor the largest of three."""
     return sorted(pids)[1]
@@ -133,6 +204,9 @@ def death_cases():
                             ('beyond', 'barrier')):
             yield (f'{how} {start} others {others}', death, start, 3, 1, how, others)
         yield (f'killed from outside, {start}', killed_from_outside, start, 'compute')
+        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
+            yield (f'all by signal {int(number)}, {start}', all_at_once, start, 4, int(number))
+        yield (f'all by signal 9, {start}, udp', all_at_once, start, 3, 9, {'ROAM_TRANSPORT': 'udp'})
         for to_all in (False, True):
             yield (f'Ctrl-C {start} {"to all" if to_all else "to one"}', interrupted, start, to_all,
                    signal.SIGINT)
@@ -164,8 +238,9 @@ def more_death_cases():
 
 GROUPS = {
     'deaths': lambda: list(death_cases()),
+    'last': lambda: list(last_cases()),
     'deaths_more': lambda: list(more_death_cases()),
 }
 
 if __name__ == '__main__':
-    main(GROUPS)
+    main(GROUPS, at_once=4 if sys.argv[1:2] == ['last'] else 1)  # its cases wait for verdicts

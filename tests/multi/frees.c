@@ -5,7 +5,7 @@
  * what nodes have allocated and freed is there again in the next round: neither the heap nor this
  * process's memory runs out.
  * frees HOW NODES ROUNDS
- *	HOW	fork; run: under roam run, one round; far: nodes do not share memory, one round
+ *	HOW	fork; run: under roam run, on one host or several, one round
  */
 #include "multi.h"
 
@@ -102,11 +102,7 @@ int main(int argc, char **argv)
 	for (unsigned round = 0; round < rounds; round++) {
 		must(roam_create_all(node_main, nodes));
 		must(roam_wait_for_end());
-		for (unsigned i = 0; i < count && strcmp(argv[1], "far") == 0; i++)
-			for (unsigned node = 0; node < nodes; node++)
-				must(roam_free(shared->kept[node][i]));
-		if (strcmp(argv[1], "far") != 0)
-			end_round();
+		end_round();
 		if (round == rounds / 4)
 			before = resident();
 	}

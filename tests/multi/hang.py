@@ -11,11 +11,12 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 from attached import Server
-from harness import Wrong, expect, main, program, run, started
+from harness import Wrong, expect, main, program, run, started, those
 
 JUDGED = r'no thread of the job can go on;'
 AT = r'0x[0-9a-f]+'
@@ -23,7 +24,7 @@ ENDS = {
     'barrier': rf'node 0 waited at barrier {AT} \(3 of 4 threads arrived\), node 1 waited at barrier',
     'many': rf'node 0 waited in 101 threads at barrier {AT} \(303 of 304 threads arrived\), node 1',
     'locks': rf'node 0 waited in lock {AT}, node 1 waited in lock {AT}',
-    'cond': rf'node 0 waited for condition {AT}',
+    'cond': rf'node 0 waited for condition ({AT}).*; \1 is multi_hung\+{AT}',
     'tuple': rf'node 0 waited to observe a tuple of element wait, node 1 waited at barrier {AT} '
              r'\(2 of 3 threads arrived\)',
     'round': rf'node 0 waited at barrier {AT} \(1 of 3 threads arrived\), node 1 waited to observe '
@@ -91,11 +92,22 @@ def state(pid, thread=None):
         return file.read().rpartition(')')[2].split()[0]
 
 
+def pending(pid):
+    """Whether SIGQUIT has been sent to a process, which has not taken it."""
+    with open(f'/proc/{pid}/status', encoding='ascii') as file:
+        sets = re.findall(r'^(?:Shd|Sig)Pnd:\s*(\w+)', file.read(), re.MULTILINE)
+    return any(int(word, 16) & 1 << signal.SIGQUIT - 1 for word in sets)
+
+
+def until_true(condition):
+    while not condition():
+        time.sleep(.01)
+
+
 def stop(pid):
     """Stops a process: a thread of it may run on until it next gets a processor."""
     os.kill(pid, signal.SIGSTOP)
-    while any(state(pid, thread) != 'T' for thread in os.listdir(f'/proc/{pid}/task')):
-        time.sleep(.01)
+    until_true(lambda: all(state(pid, thread) == 'T' for thread in os.listdir(f'/proc/{pid}/task')))
 
 
 def arrived(pids):
@@ -106,7 +118,7 @@ def arrived(pids):
         time.sleep(.05)
 
 
-def says(start, nodes, how, lines, ask, env=None, until=None, count=None):
+def says(start, nodes, how, lines, ask, env=None, until=None, count=None, prefix=()):
     """The job says what it waits for, each thread in a line, and goes on; `until` ends the
     computing."""
     said = []
@@ -118,7 +130,7 @@ def says(start, nodes, how, lines, ask, env=None, until=None, count=None):
         if until is not None:
             with open(until, 'x', encoding='ascii'):
                 pass
-    result = run(started(start, 'hung', start, nodes, how), env=env, wanted=nodes, act=act)
+    result = run([*prefix, *started(start, 'hung', start, nodes, how)], env=env, wanted=nodes, act=act)
     said.extend(result.err.splitlines())
     strange = [line for line in said if not any(re.fullmatch(like, line) for like in lines)]
     if result.status != 0 or 'went on' not in result.out or strange or len(said) != (count or nodes):
@@ -142,9 +154,48 @@ SOME = [r'roam: node 0 \(pid \d+\) computes in 1 of 2 threads, at \S+\+0x[0-9a-f
 UNTIL = [rf'roam: node 0 \(pid \d+\) waits for condition {AT} until a time',
          rf'roam: node 0 \(pid \d+\) waits in lock {AT} until a time', COMPUTES[1]]
 
+# A thread that no transaction can hold: the system's number is what other tools name it by.
+BLOCKED = [r'roam: node 0 \(pid \d+\) waits in roam_tx for its thread \d+ to stop',
+           r'roam: node 0 \(pid \d+\) computes in 1 of 2 threads.*', COMPUTES[1]]
+
 ANSWER = [r'roam: node 0 \(pid \d+\) waits for a page or an answer of another node', COMPUTES[1]]
 
 TUPLE = [r'roam: node 0 \(pid \d+\) waits to observe a tuple of element wait', COMPUTES[1]]
+
+
+# Takes a processor for .3 s of each .4 s, from threads of lower priority.
+TAKES = '''
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+try:
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+except PermissionError:
+    pass
+print(flush=True)
+while True:
+    end = time.monotonic() + .3
+    while time.monotonic() < end:
+        pass
+    time.sleep(.1)
+'''
+
+
+def where_crowded(_first, pids):
+    """The place is told although the thread that computes has no processor most of the time."""
+    cpu = min(os.sched_getaffinity(0))
+    os.sched_setaffinity(pids[0], {cpu})  # its first thread alone
+    os.setpriority(os.PRIO_PROCESS, pids[0], 19)
+    with subprocess.Popen([sys.executable, '-c', TAKES, str(cpu)], stdout=subprocess.PIPE) as taker:
+        try:
+            taker.stdout.readline()
+            said = [where(pids[1]) for _ in range(5)]
+            if taker.poll() is not None:
+                raise Wrong(f'what takes the processor ended, with status {taker.returncode}')
+        finally:
+            taker.kill()
+    if any(', at ' not in text for text in said):
+        raise Wrong(f'{said}')
+    return said[0]
 
 
 def where_stopped(_first, pids):
@@ -174,6 +225,50 @@ def says_page():
         says('fork', 3, 'page', ANSWER, ask, {'HUNG_UNTIL': until, 'ROAM_ONESIDED': '0'})
 
 
+def said_by(pid):
+    """What a process has written to its stderr, a file, by now."""
+    with open(f'/proc/{pid}/fd/2', encoding='utf-8') as file:
+        return file.read()
+
+
+def quit_late(first, pids, send):
+    """A SIGQUIT of all nodes that reaches the last one when the report is there: no other follows."""
+    stop(pids[-1])
+    send(first)
+    until_true(lambda: ' does not answer\n' in said_by(first))
+    if not pending(pids[-1]):
+        raise Wrong('the last node did not get the signal')
+    os.kill(pids[-1], signal.SIGCONT)
+    until_true(lambda: not pending(pids[-1]))
+    where(pids[-1])  # which it says after it has passed on what it has taken, if anything
+    where(pids[0])
+
+
+def says_late(start, send, prefix=()):
+    with tempfile.TemporaryDirectory(prefix='roam-hang-') as directory:
+        until = f'{directory}/until'
+
+        def ask(first, pids):
+            quit_late(first, pids, send)
+        says(start, 3, 'compute', [*COMPUTES, r'roam: node 2 \(pid \d+\) does not answer'], ask,
+             {'HUNG_UNTIL': until}, until, 4, prefix)
+
+
+# Makes a terminal its own, and runs a command.
+HAS_TERMINAL = 'import os, sys; os.open(sys.argv[1], os.O_RDWR); os.execv(sys.argv[2], sys.argv[2:])'
+
+
+def says_typed(start):
+    """Ctrl-\\: every process at the terminal gets the signal."""
+    keys, terminal = os.openpty()
+    try:
+        says_late(start, lambda _: os.write(keys, b'\x1c'),
+                  (sys.executable, '-c', HAS_TERMINAL, os.ttyname(terminal)))
+    finally:
+        os.close(keys)
+        os.close(terminal)
+
+
 def not_there():
     """A process that belongs to no job is reported as such, and goes on."""
     with subprocess.Popen(['sleep', '30']) as other:
@@ -201,8 +296,8 @@ def cases():
                             ('run', 'round', {}), ('fork', 'many', {})):
         yield (f'{how} {start} {env}', ends, start, how, env)
     yield ('barrier alone', ends, 'fork', 'barrier', None, 1,
-           rf'node 0 waited at barrier {AT} \(1 of 2 threads arrived\)$')
-    yield ('cond alone', ends, 'fork', 'cond', None, 1, rf'node 0 waited for condition {AT}$')
+           rf'node 0 waited at barrier ({AT}) \(1 of 2 threads arrived\); \1 is multi_hung\+{AT}$')
+    yield ('cond alone', ends, 'fork', 'cond', None, 1, rf'node 0 waited for condition ({AT}); \1 is multi_hung\+{AT}$')
     yield ('tuple alone', ends, 'run', 'tuple', None, 1,
            'node 0 waited to observe a tuple of element wait$')
     yield ('stranger', goes_on, 'stranger')
@@ -216,15 +311,23 @@ def cases():
     nothing = lambda *_: None
     yield ('SIGQUIT fork', says, 'fork', 3, 'compute', COMPUTES, quit_first)
     yield ('SIGQUIT run', says, 'run', 3, 'compute', COMPUTES, quit_first)
+    yield ('SIGQUIT run, late at a node', says_late, 'run', lambda first: os.kill(first, signal.SIGQUIT))
+    for start in ('fork', 'run'):
+        yield (f'SIGQUIT {start}, typed, late at a node', says_typed, start)
     for start, env in (('fork', None), ('run', {'ROAM_TRANSPORT': 'udp'})):
         yield (f'SIGQUIT some {start}', says, start, 3, 'some', SOME, quit_first, env, None, 4)
         yield (f'SIGQUIT until {start}', says, start, 3, 'until', UNTIL, quit_first, env, None, 4)
     yield ('SIGQUIT tuple', says, 'fork', 3, 'timed', TUPLE, quit_first)
+    for name, ask, env in (('SIGQUIT', quit_first, {}), ('ROAM_HANG', nothing, {'ROAM_HANG': '1'})):
+        for protocol in those('transactions')[:1]:
+            yield (f'{name} blocked', says, 'fork', 3, 'blocked', BLOCKED, ask,
+                   {'ROAM_PROTOCOL': protocol, **env}, None, 4)
     yield ('SIGQUIT alone', says, 'fork', 1, 'compute', COMPUTES[:1], quit_first)
     yield ('ROAM_HANG', says, 'fork', 3, 'compute', COMPUTES, nothing, {'ROAM_HANG': '1'})
     yield ('ROAM_HANG alone', says, 'fork', 1, 'compute', COMPUTES[:1], nothing, {'ROAM_HANG': '1'})
     yield ('where fork', says_where, 'fork', 3, 'handler', COMPUTES, lambda _, pids: where(pids[2]))
     yield ('where run', says_where, 'run', 3, 'compute', COMPUTES, lambda first, _: where(first))
+    yield ('where crowded', says_where, 'fork', 3, 'compute', COMPUTES, where_crowded)
     yield ('where alone', says_where, 'fork', 1, 'compute', COMPUTES[:1], lambda first, _: where(first))
     yield ('where, a node is stopped', says_where, 'fork', 3, 'compute', COMPUTES, where_stopped)
     yield ('where, at a server', says_server)

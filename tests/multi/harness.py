@@ -296,6 +296,13 @@ def expect(command, status=0, err='', out=None, **how):
     return result
 
 
+def pass_skips(out):
+    """Prints what a program says that it leaves out, for tools/test."""
+    for line in out.splitlines():
+        if line.startswith('skip: '):
+            print(line, flush=True)
+
+
 def expect_end(command, nodes, status, err, act=None, **how):
     """expect for a job that ends badly, and in time, once all its nodes are ready."""
     result = expect(command, status, err, wanted=nodes, act=act, **how)

@@ -220,6 +220,13 @@ def quick_cases():
                                                    env=env_of())))
     yield ('CREATE after roam_start', well, launched(3, 'ab', program('either'), 3, 'create'),
            r'\Athe sum is 303\n\Z')
+    for letters in ('abc', 'abb'):
+        for heap in ('96M', '1G'):
+            yield (f'frees on {letters}, {heap}', well, launched(3, letters, program('frees'), 'run', 3, 1),
+                   '1 rounds of frees right', {'ROAM_HEAP': heap, 'ROAM_LOG': 'error'})
+    for how, last in (('threads', ': a thread done'), ('finished', ' ends')):
+        yield (f'pthread_exit of main, {how}', well,
+               launched(3, 'abb', program('last'), 'run', 'all', how), f'node 0{last}\n')
     for nodes, threads in ((4, 1), (2, 2)):
         yield (f'a ported program, {nodes} nodes of {threads} threads', ported, nodes, threads)
     yield ('no CREATE follows', lambda: either(run(launched(3, 'ab', program('either'), 3),

@@ -15,6 +15,7 @@ import tempfile
 import time
 
 from creating import fed, not_again
+from hang import quit_late
 from harness import Wrong, expect, expect_end, main, program, run
 from netns import (DAEMONS, PREFIX, asked, by_host, env_of, host, hosts_or_skip, ip,
                    killed_in, launched, launcher_killed, name_of, nothing_left, pids, reached_by,
@@ -39,6 +40,12 @@ def badly(command, nodes, status, err, act=None, seconds=None):
 def second_round():
     not_again(run(fed(launched(2, 'ab', program('create'), 'again', 2)), env=env_of()))
     nothing_left()
+
+
+def all_killed(_first, nodes):
+    for pid in nodes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def agent_killed(_first, _pids):
@@ -123,6 +130,8 @@ def failure_cases():
                '(?s)ready.*ready')
     yield ('node killed from outside', badly, deaths('never', 'lock'), 3, SIGNALLED + 9,
            rf'^roam: {other} was killed by signal 9', killed_in('b', signal.SIGKILL))
+    yield ('all nodes killed', badly, deaths('never', 'compute'), 3, SIGNALLED + 9,
+           r'^roam: node \d on host \S+ \(pid \d+\) was killed by signal 9', all_killed)
     yield ('agent killed', badly, deaths('never', 'barrier'), 3, 1,
            rf'^roam: run: host {host("b")} is lost', agent_killed)
     yield ('launcher killed', badly, deaths('never', 'barrier'), 3, -signal.SIGKILL, '',
@@ -141,8 +150,13 @@ def failure_cases():
                        for node in (0, 2, 3)) + '$')
 
 
-def quit_first(first, _pids):
+def quit_first(first, _pids=None):
     os.kill(first, signal.SIGQUIT)
+    return ''
+
+
+def quit_late_first(first, pids_):
+    quit_late(first, pids_, quit_first)
     return ''
 
 
@@ -154,17 +168,19 @@ def hang_cases():
                launched(nodes, letters, program('hung'), 'run', nodes, 'barrier'), 1,
                judged + ', '.join(
                    rf'node {node} waited at barrier 0x\w+ \({nodes} of {nodes + 1} threads arrived\)'
-                   for node in range(nodes)) + '$', env, 15.0)
+                   for node in range(nodes)) + r'; 0x\w+ is multi_hung\+0x\w+$', env, 15.0)
     yield ('many threads', wrong, launched(2, 'ab', program('hung'), 'run', 2, 'many'), 1,
            judged + ', '.join(rf'node {node} waited in 101 threads at barrier 0x\w+ '
                               r'\(202 of 203 threads arrived\)' for node in (0, 1)), None, 25.0)
     yield ('locks in a circle', wrong, launched(2, 'ab', program('hung'), 'run', 2, 'locks'), 1,
-           judged + r'node 0 waited in lock 0x\w+, node 1 waited in lock 0x\w+$', None, 15.0)
+           judged + r'node 0 waited in lock 0x\w+, node 1 waited in lock 0x\w+(; |$)', None, 15.0)
     yield ('a flag that nobody sets', wrong, launched(3, 'ab', program('hung'), 'run', 3, 'flag'),
            1, judged + r'node 0 waited at the end of the job \(1 of 3 threads arrived\), '
            'node 1 waited for flag', None, 15.0)
     compute = launched(4, 'ab', program('hung'), 'run', 4, 'compute')
     yield ('SIGQUIT', asked, [*compute, '7'], quit_first, env_of())
+    yield ('SIGQUIT, late at a node', asked, [*compute, '9'], quit_late_first, env_of(),
+           'does not answer')
     yield ('ROAM_HANG', asked, compute, lambda *_: '', env_of({'ROAM_HANG': '1'}))
     yield ('roam where', asked, compute, where_is(None), env_of())
     yield ('roam where, a node of another host', asked, compute, where_is(3), env_of())

@@ -20,12 +20,16 @@
  *	some      as compute, but another thread of node 0 waits at the barrier, too
  *	until     the others at a barrier while node 0 waits for some seconds for a condition that
  *	          nobody signals, and another thread of it for the lock, for as long
+ *	blocked   as compute, but it is another thread of node 0 that computes, with all signals
+ *	          blocked, and roam_tx waits for it
  *	handler   as compute, and the program has a handler of its own for SIGQUIT
  */
 #include "multi.h"
 
 #include <pthread.h>
 #include <roam/pastset.h>
+#include <roam/tx.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -161,6 +165,37 @@ static void *at_barrier(void *arg)
 	return arg;
 }
 
+static void *computes_blocked(void *arg)
+{
+	sigset_t all;
+
+	must(roam_thread_init());
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, NULL);
+	sem_post(arg);
+	compute();
+	must(roam_thread_fini());
+	return arg;
+}
+
+static void empty(void *arg)
+{
+	(void)arg;
+}
+
+static void wait_for_blocked(void)
+{
+	pthread_t thread;
+	sem_t blocks;
+
+	sem_init(&blocks, 0, 0);
+	check(pthread_create(&thread, NULL, computes_blocked, &blocks) == 0);
+	while (sem_wait(&blocks) != 0)
+		;
+	must(roam_tx(empty, NULL, NULL));
+	pthread_join(thread, NULL);
+}
+
 static void *for_lock(void *arg)
 {
 	must(roam_thread_init());
@@ -231,6 +266,8 @@ static void node_main(void)
 		pass_lock();
 	else if (strcmp(how, "cond") == 0)
 		wait_for_cond();
+	else if (strcmp(how, "blocked") == 0 && roam_node() == 0)
+		wait_for_blocked();
 	else if (strcmp(how, "stranger") == 0 || (strcmp(how, "flag") == 0 && roam_node() != 0))
 		must(roam_flag_wait(&flag));
 	if (strcmp(how, "flag") != 0)

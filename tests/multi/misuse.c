@@ -5,6 +5,7 @@
  */
 #include "multi.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -148,12 +149,32 @@ static void memory(void)
 	must(roam_free(mine));
 }
 
+/* It waits for nobody, so that nothing is counted wrongly. */
+static void *stranger(void *arg)
+{
+	must(roam_barrier(arg, 1));
+	return NULL;
+}
+
+static void threads(void)
+{
+	static char alone; /* a name */
+	pthread_t thread;
+
+	if (roam_node() == 0) {
+		check(pthread_create(&thread, NULL, stranger, &alone) == 0);
+		check(pthread_join(thread, NULL) == 0);
+	}
+	must(roam_barrier_all());
+}
+
 static void node_main(void)
 {
 	locks();
 	signals();
 	arguments();
 	memory();
+	threads();
 	must_fail(roam_create(node_main), ROAM_ESTATE);
 	must(roam_barrier_all());
 	must(roam_barrier(&good, nodes));

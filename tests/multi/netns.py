@@ -185,18 +185,20 @@ def where_is(which):
     return ask
 
 
-def asked(words, ask, env):
-    """One report has the nodes of both hosts, with what each waits for, or where it computes; the
-    job goes on after it for longer than a job that a signal ends."""
+def asked(words, ask, env, last=r'\(pid \d+\) waits at barrier 0x\w+ .*'):
+    """One report has the nodes of both hosts, with what each waits for, or where it computes, and
+    what is said of the last one; the job goes on after it for longer than a job that a signal
+    ends."""
     said = []
 
     def act(first, pids_):
         time.sleep(1)
         said.append(ask(first, pids_))
     result = run(words, env=env, wanted=4, act=act)
-    who = [rf'roam: node {node} on host \S+ \(pid \d+\) ' for node in range(4)]
-    lines = [who[0] + r'computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
-             *(each + r'waits at barrier 0x\w+ \(3 of 4 threads arrived\)' for each in who[1:])]
+    who = [rf'roam: node {node} on host \S+ ' for node in range(4)]
+    lines = [who[0] + r'\(pid \d+\) computes in 1 of 1 threads, at \S+\+0x[0-9a-f]+.*',
+             *(each + r'\(pid \d+\) waits at barrier 0x\w+ \([23] of 4 threads arrived\)'
+               for each in who[1:3]), who[3] + last]
     told = [*said[0].splitlines(), *result.err.splitlines()]
     if result.status != 0 or 'went on' not in result.out or len(told) != 4 or \
             not all(map(re.fullmatch, lines, told)) or (said[0] == '') != (result.err != ''):

@@ -129,12 +129,34 @@ static void reuse(size_t bytes)
 	must(roam_barrier_all());
 }
 
+/* A block with nothing but a lock, which each of its users in turn leaves held. */
+static void leave_held(void)
+{
+	for (unsigned round = 0; round < 3 * nodes; round++) {
+		if (roam_node() == 0 && round == 0)
+			shared->block = must_alloc(64);
+		else if (roam_node() == 0)
+			check(again(64) != NULL);
+		must(roam_barrier_all());
+		if (round % nodes == roam_node()) {
+			must(roam_lock(shared->block));
+			must(roam_unlock(shared->block));
+			must(roam_lock(shared->block));
+		}
+		must(roam_barrier_all());
+		if (roam_node() == 0)
+			must(roam_free(shared->block));
+		must(roam_barrier_all());
+	}
+}
+
 static void node_main(void)
 {
 	static const size_t sizes[] = {64, 256, 4096, 20000, 3 << 20};
 
 	count();
 	go_round();
+	leave_held();
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		for (unsigned round = 0; round < 2; round++)
 			reuse(sizes[i] / 64 * 64);

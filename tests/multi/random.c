@@ -617,7 +617,8 @@ int main(int argc, char **argv)
 
 	for (int i = 1; i < argc; i += 2)
 		option(argv[i], argv[i + 1], &operations);
-	check(setting.params.nodes >= 2 && setting.params.nodes <= NODES_MOST &&
+	check(setting.params.nodes >= (setting.team > 1 ? 1 : 2));
+	check(setting.params.nodes <= NODES_MOST &&
 	      setting.threads >= 1 && setting.threads <= RANDOM_THREADS_MAX / NODES_MOST &&
 	      setting.team <= RANDOM_THREADS_MAX / NODES_MOST);
 	if (setting.team > 0 && setting.roam == NULL)

@@ -76,6 +76,8 @@ def drawn(seed, salt, way, protocols):
         command += ['--threads', '1']
     if rng.random() < 0.3:
         command += ['--team', str(rng.randint(2, 3))]
+        if rng.random() < 0.3:  # one node, whose locks are thin
+            command[command.index('--nodes') + 1] = '1'
     if rng.random() < 0.5:
         command += ['--roam', harness.program('roam')]
     if rng.random() < 0.4:

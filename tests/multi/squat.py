@@ -182,6 +182,19 @@ def await_socket(step, process, where=NAMES[0]):
         time.sleep(0.005)
 
 
+def connect(stranger, path):
+    """The socket's file is there before node 0 listens, which nodes wait for, too."""
+    end = time.monotonic() + 10
+    while True:
+        try:
+            stranger.connect(path)
+            return
+        except ConnectionRefusedError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.005)
+
+
 def stranger_connects():
     """A stranger connects as node 1: it gets no answer, and the job runs."""
     step = next(STEPS)
@@ -191,7 +204,7 @@ def stranger_connects():
     os.chmod(f'{NAMES[0]}/slurm-{step_name(step)}', 0o777)
     with socket.socket(socket.AF_UNIX) as stranger:
         with user(NOBODY):
-            stranger.connect(f'{NAMES[0]}/slurm-{step_name(step)}')
+            connect(stranger, f'{NAMES[0]}/slurm-{step_name(step)}')
         head = struct.pack('<8sQIIII', b'1buhmaor', 0, 1, 2, 0, 0)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             stranger.sendall(head)

@@ -5,6 +5,7 @@ usage: starting.py [-k PART_OF_A_NAME] [GROUP]...
 """
 import itertools
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -17,6 +18,52 @@ from shapes import ENGINES, KINDS, SIGNALLED, expect_env
 
 STUBBORN = 'trap "" INT TERM; echo ready 0 $$; while :; do sleep 0.05; done'
 BEFORE_KILL = 5.0  # STOP_S of tools/roam_run.c
+
+
+TELLS = tuple(map(int, re.findall(r'\d+', os.uname().release)[:2])) >= (6, 15)  # how a stranger ended
+
+
+def creator_dies():
+    """Its forked nodes, which nothing watches yet, say so, one of them."""
+    with tempfile.TemporaryFile(mode='w+') as err:
+        subprocess.run([program('create'), 'dies', '3'], input='1', text=True, stdout=subprocess.DEVNULL,
+                       stderr=err, check=False)
+        end = time.monotonic() + END_MAX
+        while time.monotonic() < end and os.fstat(err.fileno()).st_size == 0:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        err.seek(0)
+        told = err.read()
+    line = r'roam: node 0 \(pid \d+\) was killed by signal 9 \(Killed\) while it created nodes\n'
+    if re.fullmatch(line, told) is None and (told != '' or TELLS):
+        raise Wrong(f'{told!r}')
+
+
+LONG = 200 << 20  # bytes: of files, more than a node's memory with the smallest heap
+SOURCE = f'yes | head -c {LONG + (20 << 20)}'
+
+
+def limited_input(*command):
+    return run(['sh', '-c', f'{SOURCE} | exec "$0" "$@"', *launched(2, *command)],
+               env={'ROAM_HEAP': '16M'}, limits={resource.RLIMIT_FSIZE: LONG})
+
+
+def long_input():
+    right = subprocess.run(['sh', '-c', f'{SOURCE} | cksum'], check=True, text=True,
+                           stdout=subprocess.PIPE).stdout
+    result = limited_input('cksum')
+    if result.status != 0 or result.out != 2 * right:
+        raise Wrong(f'status {result.status}: {result.out!r} {result.err!r}, right is {right!r}')
+
+
+def kept_input():
+    """One node reads all, the other one nothing."""
+    with tempfile.TemporaryDirectory() as where:
+        result = limited_input('sh', '-c', f'mkdir {where}/one 2> /dev/null && sleep 20 || cat > /dev/null')
+        os.rmdir(f'{where}/one')
+    if result.status != 1 or not result.err.startswith('roam: ') or \
+            'cannot be kept: the limit of file sizes (ulimit -f) is too low' not in result.err:
+        raise Wrong(f'status {result.status}: {result.err!r}')
 
 
 def stubborn(number, twice):
@@ -99,7 +146,10 @@ def create_cases():
                f'^roam: the program asks for 4 nodes, the launcher started {nodes}$')
     yield ('CREATE again, run', lambda: not_again(run(
         fed(launched(3, program('create'), 'again', 3)))))
+    yield ('the creator dies before the seal', creator_dies)
     yield ('input of all, run', lambda: all_read(launched(3, 'cksum'), 3, run))
+    yield ('input beyond the limit of file sizes', long_input)
+    yield ('input that cannot be kept', kept_input)
     yield ('input that nobody reads, and no end of it, run', expect,
            ['sh', '-c', 'yes | exec "$0" "$@"', *launched(3, 'true')])
     wrong = '^roam: the program asks for {} nodes, the launcher started {}$'
@@ -137,8 +187,8 @@ def closed_cases():
 def slip_cases():
     """What a program or its user did wrong is told in one line, which is right."""
     for start in ('fork', 'run'):
-        for how, line in (('twice', 'node 1: roam_thread_init by a thread that is registered already$'),
-                          ('unregistered', 'node 1: roam_thread_fini by a thread that is not registered$'),
+        for how, line in (('twice', r'warning: node 1: roam_thread_init by thread \d+, which is registered already, at '),
+                          ('unregistered', r'warning: node 1: roam_thread_fini by thread \d+, which is not registered, at '),
                           ('fork', r'process \d+, a fork of node 1, has no shared heap, and touched it')):
             for engine in ENGINES if how == 'fork' else ['auto']:
                 words = [program('slips'), how]

@@ -11,6 +11,9 @@
  *	system     runs a command in between, several times
  *	efault     write(2) of pages that are not here fails; roam_write does not
  *	blocked    a thread that blocks SIGSEGV and SIGBUS registers and touches the heap
+ *	seated     one does so without registering, after a call of roam
+ *	shuts      node 1 blocks them once it runs, and touches the heap
+ *	ignores    node 1 ignores them once it runs, and touches the heap
  *	evict      one node reads much more than ROAM_CACHE_PAGES, twice
  *	beyond     the last node writes BEYOND bytes after the block
  *	peak       each node has some memory for a while, 40 MiB per number, and prints the most
@@ -152,6 +155,14 @@ static void efault(void)
 	must(roam_barrier_all());
 }
 
+static void *seated_thread(void *arg)
+{
+	must(roam_lock(pages));
+	pages[8]++;
+	must(roam_unlock(pages));
+	return arg;
+}
+
 static void *blocked_thread(void *arg)
 {
 	static char all; /* a name */
@@ -169,18 +180,60 @@ static void *blocked_thread(void *arg)
 	return NULL;
 }
 
-static void blocked(void)
+static void block(sigset_t *old)
 {
-	pthread_t thread;
-	sigset_t faults, old;
+	sigset_t faults;
 
 	sigemptyset(&faults);
 	sigaddset(&faults, SIGSEGV);
 	sigaddset(&faults, SIGBUS);
-	pthread_sigmask(SIG_BLOCK, &faults, &old);
-	check(pthread_create(&thread, NULL, blocked_thread, NULL) == 0);
+	pthread_sigmask(SIG_BLOCK, &faults, old);
+}
+
+static void run_blocked(void *(*fn)(void *arg))
+{
+	pthread_t thread;
+	sigset_t old;
+
+	block(&old);
+	check(pthread_create(&thread, NULL, fn, NULL) == 0);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	check(pthread_join(thread, NULL) == 0);
+}
+
+static void blocked(void)
+{
+	run_blocked(blocked_thread);
+}
+
+static void seated(void)
+{
+	must(roam_barrier_all());
+	run_blocked(seated_thread);
+	must(roam_barrier_all());
+	check(pages[8] == nodes);
+}
+
+static void shuts(void)
+{
+	sigset_t old;
+
+	must(roam_barrier_all());
+	if (roam_node() == 1)
+		block(&old);
+	pages[PAGE * roam_node()] = 1;
+	must(roam_barrier_all());
+}
+
+static void ignores(void)
+{
+	must(roam_barrier_all());
+	if (roam_node() == 1) {
+		signal(SIGSEGV, SIG_IGN);
+		signal(SIGBUS, SIG_IGN);
+	}
+	pages[PAGE * roam_node()] = 1;
+	must(roam_barrier_all());
 }
 
 static void evict(void)
@@ -253,6 +306,9 @@ static const struct {
 	    {"system", system_main, PAGE},
 	    {"efault", efault, 4 * PAGE},
 	    {"blocked", blocked, 16 * PAGE},
+	    {"seated", seated, PAGE},
+	    {"shuts", shuts, 16 * PAGE},
+	    {"ignores", ignores, 16 * PAGE},
 	    {"evict", evict, (size_t)EVICTS *PAGE},
 	    {"beyond", beyond, PAGE},
 	    {"peak", peak, PAGE},

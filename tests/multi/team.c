@@ -14,13 +14,23 @@
  *	helper	has a thread of its own write
  *	child	forks and calls system()
  *	early	ends before it has met the others; cancelled: so
- *	killed	writes nowhere; leave: exits; quit: exits with status 0
+ *	killed	writes nowhere; aborted, divided, trapped: ends by another signal of its own;
+ *		outside: by one that another program sends; leave: exits; quit: exits with status 0
+ * killed-first: the last thread of node 0 writes nowhere, when all have met
+ * For the checks, the last process
+ *	races	writes what the first process has written, and nothing orders that
+ *	mates	as races, but the other process is a thread of its node
+ *	points	stores a pointer to its own stack
+ *	behind	writes behind a block
+ *	static	writes a static
  */
 #include "multi.h"
 
 #include <pthread.h>
 #include <roam/pastset.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +47,8 @@ struct shared {
 	uint64_t queue;      /* the process whose turn it is, by cond */
 	uint64_t told;       /* by flag */
 	uint64_t met;        /* counted by the threads of the barrier of some */
+	uint64_t raced;
+	uint64_t *points;
 };
 
 static struct shared *shared;
@@ -44,6 +56,7 @@ static unsigned processes, threads, round_now;
 static const char *how;
 static _Atomic unsigned mates; /* a static: shared only by the node's threads */
 static unsigned late;          /* a static that main writes between its CREATEs */
+static _Atomic unsigned own;   /* a static that a thread writes */
 static unsigned long all, some, lock, cond, flag;
 
 static uint64_t word(unsigned turn, unsigned i)
@@ -256,10 +269,52 @@ static void misbehave(void)
 	}
 	if (strcmp(how, "killed") == 0)
 		*(volatile int *)NULL = 1;
+	if (strcmp(how, "divided") == 0)
+		raise(SIGFPE);
+	if (strcmp(how, "trapped") == 0)
+		__asm__ volatile("int3"); /* the kernel resumes behind it */
+	if (strcmp(how, "aborted") == 0)
+		abort();
+	if (strcmp(how, "outside") == 0 && fork() == 0) {
+		kill(getppid(), SIGABRT);
+		_exit(0);
+	}
 	if (strcmp(how, "leave") == 0)
 		exit(3);
 	if (strcmp(how, "quit") == 0)
 		exit(0);
+}
+
+/* Writes after `other` has, or as `other` before the last process does. */
+static void race(unsigned me, unsigned other)
+{
+	if (me == processes - 1)
+		usleep(200000); /* at the same time one of the writes may be lost */
+	if (me == processes - 1 || me == other)
+		shared->raced = round_now * processes + me + 1;
+}
+
+/* What a check finds, or not. */
+static void be_checked(unsigned me)
+{
+	bool last = me == processes - 1;
+	unsigned char *block;
+	uint64_t on_stack = 0;
+
+	if (strcmp(how, "races") == 0)
+		race(me, 0);
+	if (strcmp(how, "mates") == 0)
+		race(me, processes - 2);
+	if (last && strcmp(how, "points") == 0)
+		shared->points = &on_stack;
+	if (last && strcmp(how, "static") == 0)
+		atomic_store(&own, 1);
+	if (last && strcmp(how, "behind") == 0) {
+		block = must_alloc(40);
+		*(volatile unsigned char *)(block + 40) = 1;
+		must(roam_free(block));
+	}
+	meet();
 }
 
 static void begin(unsigned me)
@@ -293,10 +348,13 @@ static void node_main(void)
 	begin(me);
 	check(++shared->seen[me] == round_now);
 	meet(); /* nodes may have been forked here, with their parent's statics */
+	if (strcmp(how, "killed-first") == 0 && me == threads - 1)
+		*(volatile int *)NULL = 1;
 	atomic_fetch_add(&mates, 1);
 	meet();
 	check(roam_nodes() == processes);
 	check(atomic_load(&mates) == threads);
+	be_checked(me);
 	for (unsigned i = 0; i < processes; i++)
 		check(shared->seen[i] == round_now);
 	if (strcmp(how, "past") == 0)

@@ -60,6 +60,15 @@ def ended_in_fault(number):
         raise Wrong(f'status {result.status} after {result.after:.1f} s: {result.err!r}')
 
 
+def ends(turns, transport):
+    """A handler calls exit at any moment: the job ends, in order if the thread had no lock."""
+    for _ in range(turns):
+        result = run([program('cut'), 'ends', '3'], env={'ROAM_TRANSPORT': transport})
+        named = re.search(r'^roam: node \d: ended holding lock ', result.err, re.M)
+        if (result.status != 0) != (named is not None):
+            raise Wrong(f'status {result.status}: {result.err!r}')
+
+
 def stack_cases():
     """Faults on small stacks; with few pages, so that faults have to make room."""
     for protocol in list(KINDS.values())[:-1]:
@@ -80,6 +89,15 @@ def stack_cases():
         for transport in ('shm', 'udp'):
             yield (f'calls {what} {transport}', right, [program('calls'), what, '3'], 'calls right',
                    {'ROAM_TRANSPORT': transport})
+    for what, sizes, transports in (('locks', '12', ('shm', 'udp')), ('jumps', '23', ('shm', 'udp')),
+                                    ('values', '2', ('udp',)), ('reads', '2', ('shm',))):
+        for nodes in sizes:
+            for transport in transports:
+                # A thread that is cancelled there does not know whether it has the lock.
+                yield (f'cut {what} {nodes} {transport}', right, [program('cut'), what, nodes], 'cut right',
+                       {'ROAM_TRANSPORT': transport, 'ROAM_LOG': 'error' if what == 'locks' else 'warn'})
+    for transport in ('shm', 'udp'):
+        yield f'cut ends {transport}', ends, 30, transport
     for what, text in (('longjmp', 'roam_touch is called by a thread that is within roam_barrier: a '
                                    'signal handler has jumped out of that, or calls roam'),
                        ('ended', 'a thread has ended within roam_barrier: ')):
@@ -208,6 +226,53 @@ def bindings():
         raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}')
 
 
+PLACE = r'multi_team\+0x[0-9a-f]+( \(\w+\+0x[0-9a-f]+\))?'
+# What the last process does, the check that it is for, and what that says of it.
+CHECKED = (
+    ('races', 'race', r'0x[0-9a-f]+ \(block of .* was written by node 0 since the barrier .* and by node 1 since the '
+     rf'barrier .*, in intervals that nothing orders; node 0 began to write this page at {PLACE}, node 1 at {PLACE}'),
+    ('points', 'pointers', r'node 1 stored 0x[0-9a-f]+ at 0x[0-9a-f]+ \(block of .*, which points into its private '
+     rf'(stack|memory); it began to write this page at {PLACE}'),
+    ('behind', 'heap', rf'block 0x[0-9a-f]+ \(40 bytes, allocated at {PLACE}\) was written behind its end, at \+ 0x28; '
+     'seen when node 1 freed it'),
+    ('static', 'statics', r'own \(4 bytes\) was written after CREATE on node 1 of 2, and differs between them; used by '
+     '.*'),
+)
+
+
+def team_checked(check, how, said, env, launch):
+    """A check says exactly this, and the program is right."""
+    words = list(map(str, team(how, 4, 2, 1)))
+    result = run(with_option(2, ['--threads', '2', *launch], *words) if launch is not None else words,
+                 env={'ROAM_CHECK': check, 'ROAM_THREADS': '2', **env}, timeout=60)
+    wanted = [rf'roam: {check}: {said}', rf'roam: {check}: 1 found'] if said else [rf'roam: {check}: none found']
+    lines = result.err.splitlines()
+    if result.status != 0 or '4 processes right' not in result.out or len(lines) != len(wanted) or \
+            not all(map(re.fullmatch, wanted, lines)):
+        raise Wrong(f'status {result.status}, {result.out!r}, {result.err!r}, wanted {wanted}')
+
+
+def random_team(protocol, seed):
+    """Where every conflict is ordered, threads of one node make no race of what is none."""
+    expect([program('random'), '--seed', str(seed), '--nodes', '3', '--team', '2'], out='^right',
+           err='^roam: race: none found$', env={'ROAM_CHECK': 'race', 'ROAM_PROTOCOL': protocol})
+
+
+def checked_cases():
+    """The checks of nodes of several threads.  They compare nodes: threads of one node are not looked at."""
+    for how, check, said in CHECKED:
+        for text, env, launch in (('near', {}, None), ('udp', {'ROAM_TRANSPORT': 'udp'}, None), ('launched', {}, []),
+                                  ('hosts', {}, ['-H', 'localhost:1,localhost:1'])):
+            yield f'team, ROAM_CHECK={check}, {text}', team_checked, check, how, said, env, launch
+            yield f'team, ROAM_CHECK={check}, nothing to find, {text}', team_checked, check, 'all', '', env, launch
+    for protocol in those('checks_races'):
+        yield (f'team, races under {protocol}', team_checked, 'race', 'races', CHECKED[0][2],
+               {'ROAM_PROTOCOL': protocol}, None)
+        for seed in (1, 2):
+            yield f'team, no races in a random program, {protocol}, seed {seed}', random_team, protocol, seed
+    yield 'team, races within a node', team_checked, 'race', 'mates', '', {}, None
+
+
 def spread(text):
     """The numbers of 0,2-4."""
     for part in text.split(','):
@@ -220,6 +285,29 @@ def domain_cases():
     if os.geteuid() == 0 and len(os.sched_getaffinity(0)) % 2 == 0 and \
             subprocess.run([*OWN_MOUNTS, 'true'], check=False, stderr=subprocess.DEVNULL).returncode == 0:
         yield ('two NUMA domains', two_domains)
+
+
+THREAD = r'.*, in process 3, its thread 1(;|$)'
+
+
+def dying_cases():
+    """The line that says how a node ended names the thread that ended it, however the job was started."""
+    for how, status, said in (('killed', 139, r'was killed by signal 11 \('), ('aborted', 134, r'was killed by signal 6 \('),
+                              ('divided', 136, r'was killed by signal 8 \('),
+                              ('trapped', 133, r'was killed by signal 5 \('), ('leave', 3, 'exited with status 3')):
+        words = list(map(str, team(how, 4, 2, 1)))
+        yield (f'team, {how}', expect_env, words, status, rf'^roam: node 1 \(pid \d+\) {said}{THREAD}', '',
+               {'ROAM_THREADS': '2'})
+        for text, hosts in (('launched', []), ('hosts', ['-H', 'localhost:1,localhost:1'])):
+            where = ' on host localhost' if hosts else ''
+            yield (f'team, {how}, {text}', expect, with_option(2, ['--threads', '2', *hosts], *words), status,
+                   rf'^roam: node 1{where} \(pid \d+\) {said}{THREAD}', '')
+    # The first node's end is noticed in another way; a signal from outside is no thread's.
+    yield ('team, killed, first node', expect_env, list(map(str, team('killed-first', 4, 2, 1))), -signal.SIGSEGV,
+           r'^roam: node 0 \(pid \d+\) was killed by signal 11 \(.*, in process 1, its thread 1(;|$)', '',
+           {'ROAM_THREADS': '2'})
+    yield ('team, ended from outside', expect_env, list(map(str, team('outside', 4, 2, 1))), 134,
+           r'^roam: node 1 \(pid \d+\) was killed by signal 6 \([^()]*\)(;|$)', '', {'ROAM_THREADS': '2'})
 
 
 def team_cases():
@@ -270,14 +358,14 @@ def team_cases():
         yield f'team, not divisible, {how}', not_divisible, how
     for how, status, err in (
             ('early', 1, r'^roam: node \d+: no thread of the job can go on; '),
-            ('killed', 139, r'^roam: node 1 \(pid \d+\) was killed by signal 11 '),
             ('cancelled', 1, r'^roam: node \d+: no thread of the job can go on; '),
-            ('quit', 1, r'^roam: node 1: exit by process 3, a thread of this node, would end '),
-            ('leave', 3, r'^roam: node 1 \(pid \d+\) exited with status 3')):
+            ('quit', 1, r'^roam: node 1: exit by process 3, a thread of this node, would end ')):
         yield (f'team, {how}', expect_env, list(map(str, team(how, 4, 2, 1))), status, err, '',
                {'ROAM_THREADS': '2'})
         yield (f'team, {how}, launched', expect,
                with_option(2, ['--threads', '2'], *map(str, team(how, 4, 2, 1))), status, err, '')
+    yield from dying_cases()
+    yield from checked_cases()
     for how in ('all', 'loop'):
         yield (f'team of one node, {how}', right, list(map(str, team(how, 2, 2))), '2 processes right',
                {'ROAM_THREADS': '2'})

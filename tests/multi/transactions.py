@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Transactions on real processes (tx.c): over each engine, near and far, with losses and delays; what
+"""Transactions on real processes (tx.c, tx_beside.c): over each engine, near and far, with losses and delays; what
 is refused, and how a function that does not return ends the job.
 
 usage: transactions.py quick | more
 """
 import itertools
+import re
 
 from harness import (default_protocol, engines, expect, launched, main, program, run, those, Wrong)
 
-TESTS = ['bank', 'state', 'retry', 'blocks', 'calls', 'threads']
+TESTS = {'bank': 'tx', 'state': 'tx', 'retry': 'tx', 'blocks': 'tx', 'calls': 'tx', 'spins': 'tx_beside',
+         'threads': 'tx_beside', 'mates': 'tx_beside'}
 WAYS = [{'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_TRANSPORT': 'udp', 'ROAM_FAULTY': 'drop=3%'},
-        {'ROAM_IVY': 'fixed'}, {'ROAM_CACHE_PAGES': '3'}, {'ROAM_ALLOC': 'own'}]
+        {'ROAM_IVY': 'fixed'}, {'ROAM_TX_READS': 'exact'}, {'ROAM_TX_READS': 'resident'},
+       {'ROAM_TX_VALIDATE': 'backward'}, {'ROAM_TX_VALIDATE': 'backward', 'ROAM_TX_READS': 'exact'}, {'ROAM_CACHE_PAGES': '3'}, {'ROAM_ALLOC': 'own'}]
 
 
 def ends(command, env, text):
@@ -24,6 +27,21 @@ def refused(command, env, text):
         raise Wrong(f'status {result.status}, stderr {result.err[-600:]!r}')
 
 
+def frees_twice(command, env):
+    expect(command, out='^done$', env=env,
+           err=r'\Aroam: warning: node \d: roam_free of .*, which is no block of roam_alloc, or freed already, '
+               r'at multi_tx\+0x[0-9a-f]+.*; later ones are not reported\Z')
+
+
+def names(command, env):
+    """At least one node has lost attempts for the page, and nothing else."""
+    result = run(command, env=env)
+    line = (r'roam: conflicts: node \d: page 0x[0-9a-f]+ \(block of multi_tx_beside\+0x[0-9a-f]+.* \+ 0, of 4096 bytes '
+            r'from 0x[0-9a-f]+\) was lost by [1-9]\d* attempts, 0 of them in vain\n')
+    if result.status != 0 or result.out != 'done\n' or not re.fullmatch(f'({line})+', result.err):
+        raise Wrong(f'status {result.status}, stderr {result.err[-900:]!r}')
+
+
 def done(command, env):
     expect(command, out='^done$', env=env, timeout=60)
 
@@ -31,15 +49,17 @@ def done(command, env):
 def cases(protocol, count, chaos, nodes):
     own = {'ROAM_PROTOCOL': protocol}
     for test, engine, start in itertools.product(TESTS, engines(), ('fork', 'run')):
-        command = [program('tx'), start, test, str(nodes), str(count)]
+        command = [program(TESTS[test]), start, test, str(nodes), str(count)]
         yield (f'{protocol} {test} {engine} {start}', done,
                command if start == 'fork' else launched(nodes, *command), {**own, 'ROAM_FAULT': engine})
     for test, way in itertools.product(TESTS, WAYS):
+        if test == 'spins' and way.get('ROAM_TX_VALIDATE') == 'backward':
+            continue  # nothing tells it before it ends
         words = ' '.join(f'{key}={value}' for key, value in way.items())
-        yield (f'{protocol} {test} {words}', done, [program('tx'), 'fork', test, str(nodes), str(count)],
+        yield (f'{protocol} {test} {words}', done, [program(TESTS[test]), 'fork', test, str(nodes), str(count)],
                {**own, **way})
-    for test, seed in itertools.product(('bank', 'retry', 'blocks'), range(1, chaos + 1)):
-        yield (f'{protocol} {test} chaos {seed}', done, [program('tx'), 'fork', test, str(nodes), str(count)],
+    for test, seed in itertools.product(('bank', 'retry', 'blocks', 'threads'), range(1, chaos + 1)):
+        yield (f'{protocol} {test} chaos {seed}', done, [program(TESTS[test]), 'fork', test, str(nodes), str(count)],
                {**own, 'ROAM_CHAOS': str(seed)})
 
 
@@ -52,8 +72,19 @@ def odd_cases(protocol):
         yield (f'team {nodes}', done, [program('tx'), 'fork', 'team', str(nodes)], {**own, 'ROAM_THREADS': '2'})
     yield ('jumps out', ends, [program('tx'), 'fork', 'leaves', '2'], own,
            r'^roam: node 1: a function of roam_tx was left by longjmp, or by an exception$')
+    yield ('thread ends', ends, [program('tx'), 'fork', 'gone', '2'], own,
+           r'^roam: node 1: a thread has ended within a function of roam_tx$')
     yield ('retry outside', ends, [program('tx'), 'fork', 'out', '2'], own,
            r'^roam: node 1: roam_tx_retry outside of a transaction$')
+    for nodes in (1, 2):
+        yield (f'frees twice, {nodes}', frees_twice, [program('tx'), 'fork', 'twice', str(nodes)], own)
+        yield (f'frees twice, {nodes}, strict', refused, [program('tx'), 'fork', 'twice', str(nodes)],
+               {**own, 'ROAM_STRICT': '1'}, 'freed already, at multi_tx+0x')
+    yield ('conflicts', names, [program('tx_beside'), 'fork', 'clash', '2', '20000'],
+           {**own, 'ROAM_CHECK': 'conflicts', 'ROAM_CHAOS': '3'})
+    yield ('conflicts without transactions', refused, [program('tx_beside'), 'fork', 'clash', '2'],
+           {'ROAM_PROTOCOL': default_protocol(), 'ROAM_CHECK': 'conflicts'},
+           f'roam: ROAM_CHECK=conflicts: ROAM_PROTOCOL={default_protocol()} has no transactions')
     yield ('exits', done, launched(2, program('tx'), 'run', 'exits', '2'), own)
     yield ('no transactions', refused, [program('tx'), 'fork', 'bank', '2'], {'ROAM_PROTOCOL': default_protocol()},
            'not supported by this kernel, build or protocol')

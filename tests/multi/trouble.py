@@ -20,6 +20,46 @@ def stranger(how, nodes, env=None, **rest):
     expect([program('stranger'), how, str(nodes)], env=env, out='ended in order', **rest)
 
 
+def disposed(what, *command):
+    """The command as of a parent that ignores or blocks the signals of faults."""
+    return ['env', *(f'--{what}-signal={name}' for name in ('SEGV', 'BUS')), *command]
+
+
+def inherits(what, start, env):
+    """Faults work, and a crash stays a crash, whatever the program has inherited."""
+    for mode in ('seated', 'evict'):
+        words = [program('stranger'), mode, '2']
+        expect(disposed(what, *(words if start == 'fork' else launched(2, *words))),
+               out='ended in order', env={'ROAM_CACHE_PAGES': '300', **env})
+    for how, who in (('null', 1), ('wild', 0), ('beyond', 1)):
+        status, said = ENDS[how]
+        command = disposed(what, *started(start, 'deaths', start, 3, who, how, 'barrier'))
+        expect_end(command, 3, -(status - SIGNALLED) if start == 'fork' and who == 0 else status,
+                   rf'^roam: node {who} \(pid \d+\) {said} \(Segmentation fault\); node',
+                   env={'BEYOND': '0x7ff000000000', **env})
+
+
+def unheard(how, start, env):
+    """A node that blocks or ignores what a fault of the heap raises is named, and so is that; also
+    what node 0 waits for, if it has come to that by then."""
+    words = [program('stranger'), how, '2']
+    number = 7 if env['ROAM_FAULT'] == 'uffd' else 11
+    expect(words if start == 'fork' else launched(2, *words), SIGNALLED + number,
+           rf"^roam: node 1 \(pid \d+\) was killed by signal {number} \([\w ]+\): roam's handler did "
+           'not get it, because the program has blocked, ignored or reset it, or its stack was full(; node 0|$)',
+           env=env)
+
+
+def fault_signal_cases():
+    for engine in ENGINES:
+        env = {'ROAM_FAULT': engine}
+        for start in ('fork', 'run'):
+            for what in ('ignore', 'block'):
+                yield (f'{what}, inherited, {start} {engine}', inherits, what, start, env)
+            for how in ('shuts', 'ignores'):
+                yield (f'{how} {start} {engine}', unheard, how, start, env)
+
+
 def misuse(start, nodes):
     """All wrong calls are refused.  The library prints one line for a call that returns its error;
     for locks, one of each kind in the job, with the place."""
@@ -32,6 +72,8 @@ def misuse(start, nodes):
                   'roam_cond_wait without its lock .*', 'roam_lock of .*, which is no address of an object',
                   'roam_once of .*, which is not in the shared heap',
                   'roam_barrier at .* for no thread, or for more than the job can have',
+                  r'roam_barrier by thread \d+, which has not called roam_thread_init: barriers are '
+                  'counted wrongly',
                   'roam_free of .*, which is no block of roam_alloc, or freed already'):
         if len(re.findall(f'{wrong}, {place}; later', result.err)) != 1:
             strange.append(f'not once: {wrong}')
@@ -188,6 +230,13 @@ def heap_apart(protocol):
                 f'around a block; take ROAM_PROTOCOL={DEFAULT}$')
 
 
+def scope_of_none(protocol):
+    """Where an acquire has nothing to do, nothing is known of what has shown a node a write."""
+    start_fails({'ROAM_CHECK': 'scope', 'ROAM_PROTOCOL': protocol},
+                f'^roam: ROAM_CHECK=scope: under ROAM_PROTOCOL={protocol} writes are seen without a lock\'s '
+                f'notices; take ROAM_PROTOCOL={DEFAULT}$')
+
+
 def heap_unharmed(protocol):
     """A program whose blocks come and go is right with red zones, too, and these are whole at its
     end, under every protocol that has the check, whether the nodes are forked or launched."""
@@ -320,6 +369,7 @@ def trouble_cases():
     yield ('memory cgroup large enough', enough_memory)
     yield ('too many CREATEs', too_many_creates)
     yield ('heap exhausted', stranger, 'exhaust', 3, {'ROAM_HEAP': '16M'})
+    yield ('objects of one node of threads', objects, 'fork', 2, {'ROAM_THREADS': '2'})
     for start in ('fork', 'run'):
         for nodes in (2, 3):
             yield (f'misuse {start} {nodes}', misuse, start, nodes)
@@ -336,11 +386,24 @@ def trouble_cases():
     yield ('sockets refused', refused_socket)
     yield ('pidfd_open refused', refused_pidfd)
     yield ('heap exhausted in a kernel', kernel_exhausts)
+    yield from core_cases()
+    yield from fault_signal_cases()
+    for engine in ENGINES:
+        for how in ('fork', 'system', 'efault', 'blocked', 'seated'):
+            yield (f'{how} {engine}', stranger, how, 2, {'ROAM_FAULT': engine})
+        yield (f'beyond the heap {engine}', beyond_heap, engine)
+        yield (f'evict {engine}', stranger, 'evict', 2,
+               {'ROAM_FAULT': engine, 'ROAM_CACHE_PAGES': '300'})
+
+
+def check_cases():
+    """What ROAM_CHECK finds, and does not."""
     for protocol in those('checks_races'):
         yield (f'races under {protocol}', races, protocol)
         yield (f'races named under {protocol}', races_named, protocol)
         yield (f'no races in random programs under {protocol}', races_random, protocol)
-    yield ('statics', statics)
+    for protocol in those('checks_races', without=['acquires']):
+        yield (f'scope under {protocol}', scope_of_none, protocol)
     for protocol in those(without=['checks_races', 'one_heap', 'transactions']):
         yield (f'races under {protocol}', races_unseen, protocol)
     for protocol in those():
@@ -349,13 +412,6 @@ def trouble_cases():
     for kernel, size in (('bk', 3000), ('lu', 150), ('me', 20000), ('mm', 70), ('rx', 3000),
                          ('sor', 90)):
         yield (f'no races in jump-{kernel}', race_free, f'jump-{kernel}', size)
-    yield from core_cases()
-    for engine in ENGINES:
-        for how in ('fork', 'system', 'efault', 'blocked'):
-            yield (f'{how} {engine}', stranger, how, 2, {'ROAM_FAULT': engine})
-        yield (f'beyond the heap {engine}', beyond_heap, engine)
-        yield (f'evict {engine}', stranger, 'evict', 2,
-               {'ROAM_FAULT': engine, 'ROAM_CACHE_PAGES': '300'})
 
 
 def beyond_heap(engine):
@@ -439,6 +495,8 @@ def limit_cases():
 
 GROUPS = {
     'trouble': lambda: list(trouble_cases()),
+    'checks': lambda: list(check_cases()),
+    'statics': lambda: [('statics', statics)],
     'limits': lambda: list(limit_cases()),
 }
 

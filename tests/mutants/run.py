@@ -8,9 +8,8 @@ rest, and runs what caught it last time, the program and seed that caught.txt na
 that.  A mutant that this does not catch any more, one that is not in the list, and each with --search is looked for: seed
 after seed of random programs (tests/sim; each file says what it looks at) until one fails, by a wrong value, a count, an
 invariant or a hang: those of PAGES, or, if it changes the layers below the messages, of LAYERS; if it changes PastSet or its
-name begins with past_, of PAST; those with several protocols at a time if its name begins with region_, with teams for team_; litmus_test if it
-begins with litmus_.  A mutant that survives all seeds fails this test: then "0 wrong answers" proves nothing about the rule
-that the mutant names.
+name begins with past_, of PAST; those that NAMED has for what its name begins with.  A mutant that survives all seeds fails
+this test: then "0 wrong answers" proves nothing about the rule that the mutant names.
 
 --remember keeps in caught.txt what the search found.
 """
@@ -40,7 +39,8 @@ CHUNK_SECONDS = 120  # a mutant that makes no progress at all is caught too
 
 # What can catch a mutant: of everything above the messages ...
 PAGES = [["share_test"], ["sim_test"], ["racy_test"], ["thrash_test"], ["late_test"], ["update_test"], ["ahead_test"],
-         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["provisional_test"], ["told_test"], ["list_test"], ["packed_test"],
+         ["taken_test"], ["lazy_test"], ["rows_test"], ["bands_test"], ["provisional_test"], ["told_test"], ["list_test"], ["packed_test"], ["turns_test"],
+         ["keeps_test"],
          ["sim_test", "--lossy"]]
 # ... of the layers below them, ...
 BELOW = re.compile(r"src/(link/(link_|reliable|seal)|transport/)")
@@ -53,10 +53,13 @@ PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_t
 FAR = [["far_test"], ["blocks_test"], ["provisional_test"], ["packed_test"], ["sim_test"], ["share_test"], ["taken_test"], ["update_test"], ["rows_test"],
        ["ahead_test"]]
 # ... and of those whose name says so.
-NAMED = {"far_": FAR, "tx_": [["tx_test"]], "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
-         "team_": [["sim_test", "--teams"]], "litmus_": [["litmus_test"]], "past_": PAST}
+NAMED = {"alone_": [["sim_test", "--teams", "--nodes", "1"]], "card_": [["sim_test", "--cards"], ["packed_test", "--cards"]],
+         "dp_": [["dp_test"], ["dp_test", "--lossy"]], "far_": FAR,
+         "litmus_": [["litmus_test"]], "past_": PAST, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
+         "team_": [["sim_test", "--teams"]], "together_": [["together_test"], ["sim_test", "--teams"]],
+         "tx_": [["tx_test"], ["tx_round_test"], ["tx_reads_test"], ["tx_rules_test"], ["tx_writes_test"]]}
 
-PROGRAMS = sorted({words[0] for words in PAGES + LAYERS + SILENCE + PAST + FAR} | {"litmus_test", "tx_test"})
+PROGRAMS = sorted({words[0] for words in itertools.chain(PAGES, LAYERS, SILENCE, PAST, *NAMED.values())})
 
 
 class Build:

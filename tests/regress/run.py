@@ -11,6 +11,10 @@ def right(command, env):
     harness.expect(command, env=env, timeout=15)
 
 
+def locked(command, env):
+    harness.pass_skips(harness.expect(command, env=env, timeout=15).out)
+
+
 def slow(command, env):
     harness.expect(command, env=env, timeout=100)
 
@@ -24,7 +28,61 @@ def launched(nodes, name):
     return [harness.program('roam'), 'run', '-n', str(nodes), harness.program(name)]
 
 
+CLOSED = 'the program has closed descriptors that roam had opened'
+
+
+def closed(command, env):
+    """The job ends at the next look, one second later at most, and with one line."""
+    harness.expect(command, 1, CLOSED, env=env, timeout=10)
+
+
+def descriptor_cases():
+    ways = {'fork': [], 'run': [harness.program('roam'), 'run', '-n', '2'],
+            'run -H': [harness.program('roam'), 'run', '-n', '2', '-H', 'localhost']}
+    engines = harness.engines()
+    for way, words in ways.items():
+        command = [*words, harness.program('descriptors')]
+        yield f'what exec closes, {way}', right, [*command, 'look', '2'], {}
+        for turn, protocol in enumerate(harness.kinds().values()):
+            env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engines[turn % len(engines)],
+                   'ROAM_TRANSPORT': 'udp' if way == 'run -H' else ['shm', 'udp'][turn // 2 % 2]}
+            yield f'all are closed, {way}, {env}', closed, [*command, 'close', '2'], env
+
+
+def some_cases():
+    """Without one of them a node would see no accesses, or hear nothing."""
+    for engine in harness.engines():
+        for word, env in {'userfaultfd': {}, 'socket:': {'ROAM_TRANSPORT': 'udp'}}.items():
+            if word == 'socket:' or engine == 'uffd':
+                yield (f'{word} is closed, {engine}', closed, [harness.program('descriptors'), word, '2'],
+                       {'ROAM_FAULT': engine, **env})
+
+
+def limited_cases():
+    for protocol in harness.kinds().values():
+        for engine in harness.engines():
+            for transport in ('shm', 'udp'):
+                env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine, 'ROAM_TRANSPORT': transport}
+                yield f'limited files, {env}', right, [harness.program('limited'), '20'], env
+
+
+def locked_cases():
+    for protocol in harness.kinds().values():
+        for engine in harness.engines():
+            yield (f'locked memory, {protocol}, {engine}', locked, [harness.program('locked'), '20'],
+                   {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine})
+
+
 def cases():
+    yield from descriptor_cases()
+    yield from some_cases()
+    yield from limited_cases()
+    yield from locked_cases()
+    yield from flat_cases(1)
+    for protocol in harness.kinds().values():
+        for engine in harness.engines():
+            yield (f'one node touches, {protocol}, {engine}', right, launched(1, 'lone_touches'),
+                   {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine})
     for nodes in (2, 3, 5):
         for turn in range(5):
             yield (f'threads that seal together, {nodes} nodes, {turn}', right,
@@ -40,8 +98,10 @@ def cases():
         for nodes in (2, 3, 4):
             words = ' '.join(f'{key}={value}' for key, value in env.items())
             yield (f'bands of {nodes} nodes {words}', right, [harness.program('bands'), str(nodes)], env)
-    for env in ({}, {'ROAM_FAULT': 'sigsegv'}):
-        yield (f'mappings of rounds that have ended {env}', right, [harness.program('round_maps'), '20'], env)
+    for env in ({}, {'ROAM_ALLOC': 'own'}, {'ROAM_FAULT': 'sigsegv'}, {'ROAM_ONESIDED': '0'},
+                {'ROAM_TRANSPORT': 'udp'}):
+        for nodes in (2, 3, 4):
+            yield (f'homes of {nodes} nodes {env}', right, [harness.program('homes'), str(nodes), '4'], env)
     for threads in ('1', '2'):
         yield (f'a seal at the end, {threads} threads', right, [harness.program('end_seals')],
                {'ROAM_THREADS': threads})
@@ -50,6 +110,24 @@ def cases():
                {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': '1'})
         yield early_reuse(protocol, *EARLY[turn % len(EARLY)])
         yield buffers(protocol, PAGES[turn % len(PAGES)])
+
+
+def flat(how, turns, env=None):
+    env = {'ROAM_HEAP': '16M' if how == 'leaves' and turns < 400 else '32M', **(env or {})}
+    words = ' '.join(f'{key}={value}' for key, value in env.items())
+    return (f'{turns} x {how}, {words}', right, [harness.program('flat'), how, '3', str(turns)], env)
+
+
+def flat_cases(times):
+    """What is done again and again takes no more memory."""
+    for how, turns in {'rounds': 60, 'leaves': 300, 'alone': 100000, 'threads': 300, 'objects': 500,
+                       'churn': 4000, 'ends': 1500}.items():
+        # The rings of messages are written whole before a quarter of the turns is over.
+        yield flat(how, turns * times * (4 if how == 'ends' and times > 1 else 1))
+    # (The guard pages around the segments of ended nodes once stayed.)
+    yield flat('rounds', 20 * times, {'ROAM_FAULT': 'sigsegv'})
+    yield flat('tx', 2000 * times * (10 if times > 1 else 1), {'ROAM_PROTOCOL': harness.those('transactions')[0]})
+    yield flat('leaves', 100 * times, {'ROAM_ALLOC': 'own', 'ROAM_PROTOCOL': harness.those('evicts')[0]})
 
 
 EARLY = [(2, {}), (3, {'ROAM_ALLOC': 'own'})]
@@ -68,6 +146,8 @@ def buffers(protocol, pages):
 
 def many_cases():
     """Every way of every protocol; and more threads than anything else here has, and so more time."""
+    for name, check, command, env in flat_cases(5):
+        yield name, slow if check is right else check, command, env
     for protocol in harness.protocols():
         yield from (early_reuse(protocol, *how) for how in EARLY)
         yield from (buffers(protocol, pages) for pages in PAGES)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "home/far.h"
+#include "home/placement.h"
 #include "home/remote.h"
 #include "rng.h"
 #include "seed_options.h"

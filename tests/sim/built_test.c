@@ -123,6 +123,8 @@ static enum roam_err built_lock_until(const void *lock, uint64_t until_us)
 {
 	enum roam_err err;
 
+	if (until_us == UINT64_MAX)
+		return built_lock(lock);
 	world_doing(built.world, "lock until", which_of(lock));
 	err = roami_lock_until(actor_of(lock)->node, id_of(lock), until_us * US);
 	if (err == ROAM_OK)
@@ -170,6 +172,8 @@ static enum roam_err built_cond_wait_until(const void *cond, const void *lock, u
 {
 	enum roam_err err;
 
+	if (until_us == UINT64_MAX)
+		return built_cond_wait(cond, lock);
 	world_doing(built.world, "cond wait until", which_of(lock));
 	mirror_write(lock);
 	err = roami_cond_wait_until(actor_of(lock)->node, id_of(cond), id_of(lock), until_us * US);
@@ -202,17 +206,18 @@ static bool built_shared_(const void *addr, size_t bytes)
 	return (uintptr_t)addr - (uintptr_t)built.actors + bytes <= sizeof(built.actors);
 }
 
-#define roam_lock                     built_lock
-#define roam_trylock                  built_trylock
-#define roam_lock_until               built_lock_until
-#define roam_unlock                   built_unlock
-#define roam_cond_wait                built_cond_wait
-#define roam_cond_wait_until          built_cond_wait_until
-#define roam_cond_broadcast           built_cond_broadcast
+/* Threads of a world are one thread of the process, which is in no call. */
+#undef INSIDE
+#define INSIDE
+#define roami_api_lock                built_lock_until
+#define roami_api_trylock             built_trylock
+#define roami_api_unlock              built_unlock
+#define roami_api_cond_wait           built_cond_wait_until
+#define roami_api_cond_broadcast      built_cond_broadcast
 #define roami_lock_held               built_lock_held
 #define roami_api_shared              built_shared_
 #define roami_api_over()              false
-#define roami_api_node(node_p, round) (*(round) = 0, built_node(rw, node_p))
+#define roami_api_node(node_p, round) (*(round) = 0, built_node(state, node_p))
 
 #include "../../src/api/built.c" /* NOLINT */
 

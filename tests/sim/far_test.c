@@ -1,5 +1,5 @@
 /*
- * Operations of nodes on each other's memory besides pages (home/far.h), where they must go by
+ * Operations of nodes on each other's memory besides pages (home/placement.h), where they go by
  * messages: some nodes are on other hosts, or all on one with ROAM_ONESIDED=0.  Threads lease parts
  * of the heap and take blocks, write in them, free them, and take blocks that others have freed:
  * such a block must have no other user, earlier writes to it must be known, and objects in it
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/parts.h"
-#include "home/far.h"
+#include "home/placement.h"
 #include "home/remote.h"
 #include "msg/msg_state.h"
 #include "rng.h"
@@ -165,9 +165,9 @@ static void parts_give(struct far_thread *thread)
 		thread->far->parts[own.first + i].owner = 0;
 	if (!own.block)
 		roami_parts_put(thread->node, 0, own.first, own.parts, true,
-				roami_free_interval(thread->node));
+				roami_free_interval(thread->node, 0));
 	else if (!roami_parts_free(thread->node, 0, own.first,
-				   roami_free_interval(thread->node)))
+				   roami_free_interval(thread->node, 0)))
 		world_fail(thread->far->world, "block %u of thread %u is none", own.first,
 			   thread->number);
 }
@@ -180,15 +180,15 @@ static struct roami_placement far_place(const struct far_world *far, unsigned no
 
 	return (struct roami_placement){.page = node * PLACED,
 					.pages = PLACED,
-					.place = places[node % 3],
+					.policy = places[node % 3],
 					.home = (node + 1) % far->nodes};
 }
 
 static unsigned place_home(const struct roami_placement *place, uint32_t i, unsigned nodes)
 {
-	if (place->place == ROAM_PLACE_BLOCK)
+	if (place->policy == ROAM_PLACE_BLOCK)
 		return i * nodes / PLACED;
-	return place->place == ROAM_PLACE_CYCLIC ? i % nodes : place->home;
+	return place->policy == ROAM_PLACE_CYCLIC ? i % nodes : place->home;
 }
 
 static void places_check(struct far_thread *thread)

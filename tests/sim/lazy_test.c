@@ -14,6 +14,9 @@
 #include "sync/sync.h"
 #include "world.h"
 
+/* A build may leave it out. */
+extern __typeof__(lrc_store_left) lrc_store_left __attribute__((weak));
+
 #define WRITERS    6u
 #define ROUNDS     6u
 #define LATENCY_NS 100000u

@@ -106,6 +106,8 @@ static void packed_config(struct world_config *config, const struct seed_options
 	config->stall_every = seed % 2 == 0 ? 4 : 16;
 	config->diff_log_bytes = 16384;
 	config->trace = options->trace;
+	if (options->cards)
+		world_cards(config);
 }
 
 static bool packed_one(const struct seed_options *options, const struct roam_protocol *protocol,

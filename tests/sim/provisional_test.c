@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "home/far.h"
+#include "home/placement.h"
 #include "rng.h"
 #include "seed_options.h"
 #include "sync/sync.h"
@@ -73,7 +73,7 @@ static void provisional_place(struct test_thread *thread, uint32_t group)
 	uint64_t at = word_at(group, rng_below(&thread->rng, PAGES), 0);
 	struct roami_placement place = {.page = (uint32_t)(at / ROAM_PAGE_SIZE),
 					.pages = 1,
-					.place = ROAM_PLACE_NODE,
+					.policy = ROAM_PLACE_NODE,
 					.home = rng_below(&thread->rng, thread->test->nodes)};
 
 	if (thread->test->places && rng_one_in(&thread->rng, 2))

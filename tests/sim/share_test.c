@@ -151,6 +151,8 @@ static bool share_one(const struct seed_options *options, const struct roam_prot
 		config.diff_log_bytes =
 			64; /* two diffs: they are overwritten while they are read */
 	config.trace = options->trace;
+	if (options->cards)
+		world_cards(&config);
 	if (options->mixed)
 		world_mix(&config, MIX_PAGES);
 	share.world = world_open(&config);

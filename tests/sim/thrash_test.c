@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "home/far.h"
+#include "home/placement.h"
 #include "rng.h"
 #include "seed_options.h"
 #include "sync/sync.h"

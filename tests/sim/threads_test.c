@@ -337,6 +337,7 @@ static void job_open(struct job *job, const struct roam_protocol *protocol,
 		job_node_open(job, protocol, i);
 	if (job->joined)
 		job_pass_cards(job);
+	world_open_alone(job->opened[0], protocol);
 	job_heap(job);
 	for (unsigned i = 0; i < params->threads; i++)
 		atomic_fetch_add(&job->opened[params->node_of[i]]->self->ctl->threads, 1);

@@ -163,26 +163,6 @@ ACT(home)
 ACT(reader)
 ACT(idle)
 
-static void told_config(struct world_config *config, const struct roam_protocol *protocol,
-			uint64_t seed)
-{
-	world_draw(config, seed, protocol);
-	world_nodes(config, NODES);
-	config->nodes = NODES;
-	for (unsigned i = 0; i < NODES; i++)
-		config->threads[i] = i == NODE ? 3 : 1;
-	config->onesided = false;
-	config->hosts = 1;
-	config->creator_pages = 0;
-	config->cache_pages = 0;
-	config->placement = ROAM_PLACE_FIRST_TOUCH;
-	config->latency_ns_max = 2 * US;
-	config->stall_every = 0;
-	config->slow_ns = 500 * US;
-	config->slow_from = SLOW;
-	config->slow_to = NODE;
-}
-
 static bool told_one(const struct seed_options *options, const struct roam_protocol *protocol,
 		     uint64_t seed, void *arg)
 {
@@ -195,10 +175,16 @@ static bool told_one(const struct seed_options *options, const struct roam_proto
 	struct actor actors[ACTORS];
 	struct world_config config;
 	struct told told;
+	const struct world_mates mates = {.nodes = NODES,
+					  .node = NODE,
+					  .threads = 3,
+					  .slow_from = SLOW,
+					  .slow_ns = 500 * US};
 	bool good;
 
 	(void)arg;
-	told_config(&config, protocol, seed);
+	world_mates(&config, seed, protocol, &mates);
+	config.cache_pages = 0;
 	config.trace = options->trace;
 	told.world = world_open(&config);
 	if (told.world == NULL)

@@ -134,9 +134,17 @@ static void attempt_begins(struct tx_thread *thread)
 	thread->attempts++;
 	thread->attempt = (struct rng){rng_next(&thread->rng)};
 	thread->log = (struct tx_log){.node = thread->node->me, .begin = thread->log.begin};
-	if (roami_tx_then(thread->node, true, attempt_committed, thread) != ROAM_OK ||
-	    roami_tx_then(thread->node, false, attempt_aborted, thread) != ROAM_OK)
+	if (roami_tx_then(thread->node, true, attempt_committed, thread, NULL) != ROAM_OK ||
+	    roami_tx_then(thread->node, false, attempt_aborted, thread, NULL) != ROAM_OK)
 		abort();
+}
+
+/* Whether the attempt is doomed and goes on, because the library holds it. */
+static bool goes_on(struct tx_thread *thread)
+{
+	struct roami_tx *tx = tx_of(thread->node);
+
+	return tx->held != 0 && tx_is_lost(thread->node);
 }
 
 static void random_step(struct tx_thread *thread, unsigned variable, bool write)
@@ -146,7 +154,7 @@ static void random_step(struct tx_thread *thread, unsigned variable, bool write)
 
 	if (!tx_log_wrote(&thread->log, variable))
 		tx_log_read(&thread->log, variable, was);
-	else if (was != tx_log_value(&thread->log, variable))
+	else if (was != tx_log_value(&thread->log, variable) && !goes_on(thread))
 		world_fail(thread->test->world, "node %u does not see its own store",
 			   thread->node->me);
 	if (!write)
@@ -169,6 +177,23 @@ static void attempt_random(void *arg)
 			    rng_below(&thread->attempt, 4) < writes);
 		pause(thread);
 	}
+}
+
+/* As the library's own stores, which clear a block that was used before. */
+static void attempt_held(void *arg)
+{
+	struct tx_thread *thread = arg;
+	unsigned steps;
+
+	attempt_begins(thread);
+	steps = rng_range(&thread->attempt, 2, TX_OPS);
+	roami_tx_hold(thread->node);
+	for (unsigned i = 0; i < steps; i++) {
+		random_step(thread, rng_below(&thread->attempt, VARIABLES),
+			    rng_one_in(&thread->attempt, 2));
+		pause(thread);
+	}
+	roami_tx_let(thread->node);
 }
 
 static void attempt_pair(void *arg)
@@ -245,8 +270,8 @@ static void attempt_instead(void *arg)
 	thread->log.passes = false;
 	if (load(thread, JUNK_AT) != 0)
 		world_fail(thread->test->world, "node %u sees what was undone", thread->node->me);
-	if (roami_tx_then(thread->node, true, attempt_committed, thread) != ROAM_OK ||
-	    roami_tx_then(thread->node, false, attempt_aborted, thread) != ROAM_OK)
+	if (roami_tx_then(thread->node, true, attempt_committed, thread, NULL) != ROAM_OK ||
+	    roami_tx_then(thread->node, false, attempt_aborted, thread, NULL) != ROAM_OK)
 		abort();
 	thread->attempts++;
 	store(thread, at, load(thread, at) + 1);
@@ -273,7 +298,7 @@ static void run(struct tx_thread *thread, roami_tx_fn *fn, roami_tx_fn *otherwis
 	if (fair != 0 && thread->attempts - before > fair + 1)
 		world_fail(thread->test->world, "node %u lost %u times in a row; %u is the limit",
 			   thread->node->me, thread->attempts - before - 1, fair);
-	if (fn == attempt_random)
+	if (fn == attempt_random || fn == attempt_held)
 		tx_graph_add(&thread->test->graph, &thread->log);
 }
 
@@ -348,8 +373,10 @@ static void turn(struct tx_thread *thread)
 	switch (rng_below(&thread->rng, thread->test->fair != 0 ? 6 : 9)) {
 	case 0:
 	case 1:
-	case 2:
 		run(thread, attempt_random, NULL);
+		break;
+	case 2:
+		run(thread, attempt_held, NULL);
 		break;
 	case 3:
 	case 4:
@@ -435,7 +462,7 @@ static void doomed_step(struct roami_node *node)
 	    !roami_tx_watches(node))
 		return;
 	dooms_left--;
-	roami_tx_doom(node);
+	roami_tx_conflict(node);
 }
 
 static void tx_config(struct world_config *config, const struct seed_options *options,
@@ -460,6 +487,8 @@ static void tx_config(struct world_config *config, const struct seed_options *op
 	doom_every = seed % 3 == 0 ? 20 + seed % 200 : 0;
 	dooms_left = 200;
 	config->tx_fair = (uint32_t)(seed % 5);
+	config->tx_reads = (unsigned)(seed / 5 % 3);
+	config->tx_validate = seed % 4 == 3 ? ROAMI_TX_BACKWARD : ROAMI_TX_FORWARD;
 }
 
 static bool tx_checked(struct tx_test *test, const struct world_config *config)

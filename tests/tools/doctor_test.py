@@ -148,11 +148,47 @@ def case_stale():
 
 
 def case_scope():
-    finds('scope', '^FOUND  needs RC: .*by a lock what was written outside of its section')
+    finds('scope', rf'^FOUND  needs RC: `{loop("other[0] = round;")}` hands on by a lock what was written outside of '
+          rf'its section: `other`\+0, which is read at {loop("grid[13] += other[0] == round")}; right under SC and RC')
+
+
+def scope_says(kind, nodes='3', **env):
+    """What ROAM_CHECK=scope says of a program."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
+    done = subprocess.run([SICK, f'-p{nodes}', kind], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env={**kept, 'ROAM_PREFETCH': '0', 'ROAM_HOT': '0', 'ROAM_CHECK': 'scope', **env},
+                          timeout=100, check=True)
+    return [line for line in done.stderr.splitlines() if line.startswith('roam: scope: ')]
+
+
+def case_scope_places():
+    """The check names the write outside of sections, and none where barriers or sections hand on."""
+    said = scope_says('scope')
+    check(len(said) == 1 and '(other + 0, ' in said[0] and said[0].count(' at tools_sick+0x') == 2,
+          f'scope: {said}')
+    for kind in ('right', 'counts', 'small', 'keeps', 'inside'):
+        said = scope_says(kind)
+        check(not said, f'{kind}: {said}')
 
 
 def case_stuck():
     finds('stuck', '^FOUND  hangs, under SC, too', 'node 1 waited for flag')
+
+
+def waits_for_static(kind, *patterns, how):
+    finds(kind, *patterns, how=how)
+    out, _ = doctor(*how, SICK, kind, status=1)
+    check('note   static `root` was written by node 0 after CREATE, before the job hung; no other node sees that '
+          '(used by ' in out and '-> if another node waits for it: ROAM_SHARED before' in out, out)
+
+
+def case_unheard():
+    waits_for_static('unheard', '^FOUND  hangs, under SC, too', 'node 1 waited for condition', how=CHECKS)
+
+
+def case_unshared():
+    waits_for_static('unshared', '^FOUND  hangs: not at its end after 3 s, under SC, too: .*node 1 .*until a time',
+                     how=(*CHECKS, '--timeout', '3'))
 
 
 def case_endless():
@@ -221,6 +257,19 @@ def case_keeps():
     out = healthy(*CHECKS, SICK, 'keeps')
     check('note   static `root` was written by node 0 after CREATE' in out and
           'what is printed is the same if all share it' in out, out)
+
+
+def case_numbers():
+    """The numbers of nodes in a static: written by all but node 0, whose value does not change."""
+    out = healthy('--nodes', '2,3', '--seeds', '0', SICK, 'numbers')
+    check(re.search(r'^note   static `root` was written by node 1 after CREATE.*; on more nodes all but one gave',
+                    out, re.MULTILINE), out)
+
+
+def case_verifies():
+    out = healthy(*CHECKS, SICK, 'verifies')
+    check(re.search(r'^note   static `root` was written by node 0 after CREATE.*; the program verifies its answer',
+                    out, re.MULTILINE), out)
 
 
 def case_declared():

@@ -265,6 +265,32 @@ static uint64_t now_ns(void)
  * Another node's write is read without a synchronisation between.  Only rounds count in which the
  * write came first by the clock, which it does not on a machine that is busy with other things.
  */
+/* Node 0 tells by a static: the others wait in vain, for times or for ever. */
+static void told(bool times)
+{
+	roam_lock(&lock);
+	if (roam_node() == 0)
+		root = 42;
+	while (root != 42)
+		if (!times)
+			roam_cond_wait(&flag, &lock);
+		else if (roam_cond_wait_until(&flag, &lock, roam_clock_us() + LONG_US) == ROAM_OK)
+			continue;
+	roam_cond_broadcast(&flag);
+	roam_unlock(&lock);
+	roam_barrier_all();
+}
+
+static void unheard(void)
+{
+	told(false);
+}
+
+static void unshared(void)
+{
+	told(true);
+}
+
 static void stale(void)
 {
 	volatile uint64_t *word = &grid[11];
@@ -325,6 +351,28 @@ static void scope(void)
 		scope_round(round);
 }
 
+/* No mistake: the same within sections, one of them with another within it, and by a barrier. */
+static void inside(void)
+{
+	at_home();
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		roam_lock(&lock);
+		roam_lock(&part);
+		grid[14] += i;
+		roam_unlock(&part);
+		other[4] += i; /* in the outer section only */
+		roam_unlock(&lock);
+	}
+	roam_barrier_all();
+	if (roam_node() == 0)
+		other[5] = 1; /* for which there is a barrier */
+	roam_barrier_all();
+	roam_lock(&lock);
+	grid[15] += other[5];
+	roam_unlock(&lock);
+	roam_barrier_all();
+}
+
 static void declared(void)
 {
 	scope();
@@ -377,6 +425,23 @@ static void keeps(void)
 	if (roam_node() == 0)
 		grid[9] = root;
 	roam_barrier_all();
+}
+
+/* No mistake: the number of each node, 0 of node 0, in a static. */
+static void numbers(void)
+{
+	root = roam_node();
+	roam_barrier_all();
+	grid[70 + root] = root + 1;
+	roam_barrier_all();
+}
+
+/* No mistake: what node 0 counts is its own, and it verifies that. */
+static void verifies(void)
+{
+	statics();
+	if (roam_node() == 0)
+		puts(grid[9] == 0 ? "verified ok" : "verified FAILED");
 }
 
 /* One node allocates for all, and keeps the address to itself. */
@@ -478,9 +543,11 @@ static const struct {
 	{"behind", behind}, {"before", before}, {"after", after}, {"twice", twice},
 	{"blocks", blocks},
 	{"spins", spins}, {"stale", stale}, {"scope", scope},
-	{"declared", declared}, {"stuck", stuck},
+	{"inside", inside},
+	{"declared", declared}, {"stuck", stuck}, {"unheard", unheard}, {"unshared", unshared},
 	{"endless", endless}, {"stops", stops}, {"owns", owns}, {"crash", crash},
 	{"small", small}, {"falls", falls}, {"keeps", keeps}, {"lacks", lacks},
+	{"numbers", numbers}, {"verifies", verifies},
 	{"follows", follows},
 	{"chance", chance}, {"refuses", refuses},
 };

@@ -2,14 +2,15 @@
  * What every transport promises, with what roam puts over it: each message arrives once, whole and
  * in order, from each node to each, itself included; a message that is not taken comes again; a
  * full queue says so and loses nothing; a sleeping thread is woken; a node can leave and come back;
- * a node that has left is named.
+ * a node that has left is named.  bare.c has what a transport promises alone.
  *
  * usage: conform NAME [plain|auth|encrypt]
  *
  * All nodes are in this process.  It ends with status 0, or says what is wrong.
  */
+#include "conform.h"
+
 #include <pthread.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,35 +22,20 @@
 #include "link/reliable.h"
 #include "link/seal.h"
 #include "link/sealed.h"
-#include "os/os.h"
+#include "unit.h"
 
-#define NODES       3u
-#define RINGS       (256u * 1024)
-#define LONGEST     (60u * 1024 + 16) /* of roam's messages */
-#define NS_PER_S    1000000000u
-#define PATIENCE_NS (60u * (uint64_t)NS_PER_S)
-#define SHORT_LIFE  1u /* seconds until a silent peer is named, in tests of that */
+#define RINGS      (256u * 1024)
+#define SHORT_LIFE 1u /* seconds until a silent peer is named, in tests of that */
 
-struct node {
-	struct roam_transport_params params;
-	const struct roam_transport *below, *top;
-	void *below_state, *top_state;
-	unsigned number;
-	uint32_t sent[NODES], got[NODES]; /* messages to and from each node */
-	unsigned refuse;                  /* how many more deliveries are refused */
-	unsigned refused;
-	_Atomic unsigned lost; /* + 1 */
-	uint64_t random;
-};
-
-static const struct roam_transport *tested;
+const struct roam_transport *tested;
+struct node nodes[NODES];
+static bool bare; /* no layer is put over the transport */
 static unsigned seal_wanted; /* enum roami_option_seal */
 static uint8_t key[ROAMI_KEY_BYTES] = "not a secret";
 static struct roami_seal_params seal_params;
 static struct roam_transport_memory memory[NODES];
-static struct node nodes[NODES];
 
-__attribute__((format(printf, 1, 2), noreturn)) static void wrong(const char *format, ...)
+void wrong(const char *format, ...)
 {
 	va_list args;
 
@@ -95,6 +81,8 @@ static const struct roam_transport *layer_over(void)
 {
 	const unsigned good = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED;
 
+	if (bare)
+		return NULL;
 	if ((tested->caps & good) != good)
 		return &roami_transport_reliable;
 	return seal_wanted != ROAMI_SEAL_OFF ? &roami_transport_sealed : NULL;
@@ -150,10 +138,6 @@ static void node_close(unsigned number)
 
 /* ------------------------------------------------------------------------------------- messages */
 
-struct message {
-	uint32_t from, number, bytes, zero;
-};
-
 static uint32_t node_random(struct node *node, uint32_t below)
 {
 	node->random = node->random * 6364136223846793005u + 1442695040888963407u;
@@ -165,8 +149,13 @@ static uint8_t message_byte(const struct message *message, uint32_t at)
 	return (uint8_t)(at * 7 + at / 251 + message->number * 13 + message->from);
 }
 
-/* Sends the next message to a peer, in several parts; false: there is no room. */
-static bool node_send(struct node *node, unsigned to, uint32_t bytes)
+void message_fill(const struct message *message, uint8_t *body)
+{
+	for (uint32_t at = 0; at < message->bytes - sizeof(*message); at++)
+		body[at] = message_byte(message, at);
+}
+
+bool node_send(struct node *node, unsigned to, uint32_t bytes)
 {
 	static __thread uint8_t body[LONGEST];
 	struct message head = {node->number, node->sent[to], bytes, 0};
@@ -174,8 +163,7 @@ static bool node_send(struct node *node, unsigned to, uint32_t bytes)
 	struct iovec parts[3] = {{&head, sizeof(head)}, {body, half}, {body + half, rest - half}};
 	enum roam_err err;
 
-	for (uint32_t at = 0; at < rest; at++)
-		body[at] = message_byte(&head, at);
+	message_fill(&head, body);
 	err = node->top->send(node->top_state, to, parts, 3);
 	if (err != ROAM_OK && err != ROAM_EAGAIN)
 		wrong("send of %u bytes: error %d", bytes, (int)err);
@@ -196,18 +184,21 @@ static bool node_deliver(void *arg, unsigned from, const void *data, size_t byte
 	if (((uintptr_t)data & 7) != 0 || bytes < sizeof(head) || from >= NODES)
 		wrong("node %u got %zu bytes at %p from %u", node->number, bytes, data, from);
 	memcpy(&head, data, sizeof(head));
-	if (head.from != from || head.number != node->got[from] || head.bytes != bytes)
+	/* A transport alone may lose, repeat and reorder. */
+	if (head.from != from || head.bytes != bytes ||
+	    (head.number != node->got[from] && !bare))
 		wrong("node %u: message %u of %u bytes from %u, of which it has %u, came as %zu",
 		      node->number, head.number, head.bytes, from, node->got[from], bytes);
 	for (uint32_t at = 0; at < bytes - sizeof(head); at++)
 		if (((const uint8_t *)data)[sizeof(head) + at] != message_byte(&head, at))
 			wrong("node %u: message %u from %u: wrong byte %u", node->number,
 			      head.number, from, at);
+	node->disordered += head.number != node->got[from];
 	node->got[from]++;
 	return true;
 }
 
-static unsigned node_poll(struct node *node, unsigned max)
+unsigned node_poll(struct node *node, unsigned max)
 {
 	int bad = -1;
 	unsigned taken = node->top->poll(node->top_state, node_deliver, node, max, &bad);
@@ -217,7 +208,7 @@ static unsigned node_poll(struct node *node, unsigned max)
 	return taken;
 }
 
-static void poll_all(void)
+void poll_all(void)
 {
 	for (unsigned i = 0; i < NODES; i++)
 		node_poll(&nodes[i], 16);
@@ -245,7 +236,7 @@ static void await_all(const char *what)
 	}
 }
 
-static void send_surely(unsigned from, unsigned to, uint32_t bytes)
+void send_surely(unsigned from, unsigned to, uint32_t bytes)
 {
 	uint64_t until = roami_os_now_ns() + PATIENCE_NS;
 
@@ -517,14 +508,28 @@ static void memory_new(void)
 	}
 }
 
-int main(int argc, char **argv)
+static const struct conform_test layered_tests[] = {
+	{"sizes", test_sizes},     {"mixed", test_mixed}, {"full", test_full},
+	{"refused", test_refused}, {"sleep", test_sleep}, {"wake", test_wake},
+	{"threads", test_threads}, {"again", test_again}, {"left", test_left},
+	{NULL, NULL}};
+
+/* Each of the bare tests has nodes of its own. */
+static void run_all(const struct conform_test *tests, const char *how)
 {
-	static const struct {
-		const char *name;
-		void (*run)(void);
-	} tests[] = {{"sizes", test_sizes},     {"mixed", test_mixed}, {"full", test_full},
-		     {"refused", test_refused}, {"sleep", test_sleep}, {"wake", test_wake},
-		     {"threads", test_threads}, {"again", test_again}, {"left", test_left}};
+	for (unsigned i = 0; tests[i].name != NULL; i++) {
+		if (bare)
+			open_all(0);
+		tests[i].run();
+		if (bare)
+			close_all();
+		printf("ok %s %s: %s\n", tested->name, how, tests[i].name);
+		fflush(stdout);
+	}
+}
+
+static void read_arguments(int argc, char **argv)
+{
 	const char *seal = argc > 2 ? argv[2] : "plain";
 
 	tested = argc > 1 ? roami_transport_find(argv[1]) : NULL;
@@ -536,16 +541,26 @@ int main(int argc, char **argv)
 	if (seal_wanted != ROAMI_SEAL_OFF)
 		seal_params = (struct roami_seal_params){
 			.key = key, .encrypt = seal_wanted == ROAMI_SEAL_ENCRYPT};
+}
+
+int main(int argc, char **argv)
+{
+	char why[256];
+
+	read_arguments(argc, argv);
+	if (!roami_transport_works(tested, NULL, why, sizeof(why))) {
+		unit_skip(tested->name, why);
+		return 0;
+	}
 	memory_new();
 	open_all(0);
-	for (unsigned i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
-		tests[i].run();
-		printf("ok %s %s: %s\n", tested->name, seal, tests[i].name);
-		fflush(stdout);
-	}
-	for (unsigned i = 0; i < NODES; i++)
-		free(memory[i].base);
+	run_all(layered_tests, argc > 2 ? argv[2] : "plain");
 	if ((tested->caps & ROAM_CAP_HOSTS) == 0)
 		close_all();
+	bare = seal_wanted == ROAMI_SEAL_OFF;
+	if (bare)
+		run_all(bare_tests, "bare");
+	for (unsigned i = 0; i < NODES; i++)
+		free(memory[i].base);
 	return 0;
 }

@@ -142,17 +142,17 @@ static void test_other_key(void)
 	struct roami_wire other;
 	struct roami_frame frame;
 	struct house house;
-	enum roami_wire_got got = ROAMI_WIRE_NOTHING;
+	enum roami_os_got got = ROAMI_OS_NOTHING;
 
 	house_open(&house);
 	knock(&house, &other, no_key);
 	greet(&house, &other);
 	CU_ASSERT_TRUE(roami_wire_send(&other, ROAMI_FRAME_HELLO, 0, NULL, 0));
-	while (got == ROAMI_WIRE_NOTHING && !house_late(&house)) {
+	while (got == ROAMI_OS_NOTHING && !house_late(&house)) {
 		CU_ASSERT_PTR_NULL(turn(&house, 10));
 		got = roami_wire_receive(&other, &frame);
 	}
-	CU_ASSERT_EQUAL(got, ROAMI_WIRE_LOST);
+	CU_ASSERT_EQUAL(got, ROAMI_OS_LOST);
 	roami_wire_close(&other);
 	roami_listener_shut(&house.listener);
 }

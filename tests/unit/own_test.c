@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,7 +140,8 @@ static void makes_as_nobody(const struct roami_own *own)
 	if (seteuid(NOBODY) != 0)
 		_exit(1);
 	makes(own);
-	if (seteuid(0) != 0)
+	/* To have been another user takes a process's descriptors from the sight of others. */
+	if (seteuid(0) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0)
 		_exit(1);
 }
 

@@ -65,10 +65,43 @@ static void test_whole(void)
 	free(pool);
 }
 
-static bool lives(void *arg, uint32_t part, unsigned node)
+static enum roami_heap_parts_lives lives(void *arg, uint32_t part, unsigned node)
 {
 	CU_ASSERT_EQUAL(node, 2);
-	return part == *(uint32_t *)arg;
+	return part == *(uint32_t *)arg ? ROAMI_HEAP_PARTS_FULL : ROAMI_HEAP_PARTS_EMPTY;
+}
+
+/* Of three parts two are spare. */
+static enum roami_heap_parts_lives some(void *arg, uint32_t part, unsigned node)
+{
+	(void)arg;
+	CU_ASSERT_EQUAL(node, 2);
+	return part == 1 ? ROAMI_HEAP_PARTS_FULL : ROAMI_HEAP_PARTS_SPARE;
+}
+
+/* A spare part stays one until it is leased, which is once, and not after a free there. */
+static void test_spare(void)
+{
+	struct roami_heap_parts *pool = pool_new(16 * MIB);
+	uint32_t part;
+
+	CU_ASSERT(take(pool, 3, false, 2, &part));
+	CU_ASSERT_FALSE(roami_heap_parts_spare(pool, &part));
+	roami_heap_parts_collect(pool, some, NULL);
+	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 2).node, ROAMI_HEAP_PARTS_NOBODY);
+	CU_ASSERT(take(pool, 1, false, 3, &part));
+	CU_ASSERT_EQUAL(part, 3);
+	roami_heap_parts_disturb(pool, 0);
+	roami_heap_parts_disturb(pool, 0);
+	CU_ASSERT(roami_heap_parts_spare(pool, &part));
+	CU_ASSERT_EQUAL(part, 2);
+	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 2).node, ROAMI_HEAP_PARTS_NOBODY);
+	CU_ASSERT(roami_heap_parts_spare(pool, &part));
+	roami_heap_parts_adopt(pool, 1, 2);
+	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 2).node, 1);
+	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 2).state, ROAMI_HEAP_PARTS_LEASED);
+	CU_ASSERT_FALSE(roami_heap_parts_spare(pool, &part));
+	free(pool);
 }
 
 /* Only the node that freed parts may take them before it has acquired the free. */
@@ -128,6 +161,7 @@ static CU_TestInfo tests[] = {
 	{"sizes", test_sizes},
 	{"all of it", test_whole},
 	{"frees that are not known yet", test_clocks},
+	{"spare parts", test_spare},
 	CU_TEST_INFO_NULL,
 };
 

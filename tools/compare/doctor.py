@@ -16,7 +16,7 @@ usage: roam doctor [OPTION]... [--] PROGRAM [ARGUMENT]...
 PROGRAM is told the number of nodes by -pNODES before its arguments, or by a -pN or {nodes} among them,
 or gets its nodes from `roam run -n NODES`; the doctor finds out which by starting it.  It runs under one protocol of each model, SC, RC
 and ScC: as it is, with random delays, without fetching ahead, with ROAM_CHECK=race,statics,sharing,
-pointers, and with ROAM_CHECK=heap.
+pointers, and with ROAM_CHECK=heap; if it needs RC, with ROAM_CHECK=scope.
 What it prints is its answer, as far as it is alike in all runs under SC; "verified ok" counts for all
 of it.  Other ROAM_ variables hold for all runs.  The exit status is 0 if nothing was found, 1 if
 something was, 2 for wrong options and programs that make no job, 127 if there is no such program.
@@ -175,8 +175,12 @@ class Doctor:
         self.look(nodes)
 
     def look(self, nodes):
-        """Makes the runs with checks, which may show why other runs failed; none if each would
-        hang, too."""
+        """Makes the runs with checks, which may show why other runs failed.  If each would hang, too,
+        makes the one that says what other nodes may wait for."""
+        hung = 'SC' in self.fails and (self.fails['SC'].outcome.hung or self.fails['SC'].stuck() is not None)
+        if hung:
+            run = self.start('SC', nodes, 'ROAM_CHECK=statics', {'ROAM_CHECK': 'statics'})
+            finds.unseen(self.findings, run, self.program)
         if any(run.outcome.hung for run in self.fails.values()) or 'RC' not in self.models:
             return
         run = self.start('RC', nodes, f'ROAM_CHECK={CHECKS}', {
@@ -199,15 +203,20 @@ class Doctor:
             self.judge_failed(run, 'not without the check, which only moves things and takes time')
 
     def weigh_statics(self, names, nodes):
-        """Finds out whether the program needs its nodes to have these statics apart: threads of one
-        node share them."""
+        """Finds out whether the program wants its nodes to have these statics apart: what it verifies is
+        right with them apart; what it prints may be the same if all share them, as threads of one
+        node do."""
+        if self.answers[nodes].verified():
+            for name in names:
+                self.findings.meant_apart(name, True, 'the program verifies its answer, with a copy on each node')
+            return
         if not names or self.program.style != doctor_runs.CREATES or not self.answers[nodes].tells():
             return
         self.progress.count += 1
         run = self.start('RC', nodes, f'ROAM_THREADS={nodes}', {'ROAM_THREADS': str(nodes)})
         alike = not run.failed() and self.answers[nodes].other(run.outcome.out) is None
         for name in names:
-            self.findings.shared_alike(name, alike)
+            self.findings.meant_apart(name, alike, 'what is printed is the same if all share it')
 
     def compare(self, run, nodes):
         """Notes an answer other than under SC, once more runs under SC have confirmed that it is
@@ -310,10 +319,27 @@ class Doctor:
             run, line, expected = self.others['ScC']
             how = f'another answer under ScC: "{line[:100]}" instead of "{expected[:100]}"'
         self.findings.add(run, 'needs', 'RC',
-                          f'needs RC: right under SC and RC, {how}; it hands on by a lock what was '
-                          'written outside of its section',
+                          f'needs RC: {self.handed_on(run.nodes)}; right under '
+                          f'SC{" and RC" if "RC" in self.models else ""}, {how}',
                           'say so: roam_needs(ROAM_MODEL_RC); before CREATE, and take a protocol of '
                           'RC; or write inside of the section')
+
+    def handed_on(self, nodes):
+        """Runs the program once more, to see where it writes what locks hand on."""
+        if 'RC' not in self.models:
+            return 'it hands on by a lock what was written outside of its section'
+        self.progress.count += 1
+        run = self.start('RC', nodes, 'ROAM_CHECK=scope', {
+            'ROAM_CHECK': 'scope', 'ROAM_HOT': '0',
+            'ROAM_PREFETCH': '0'})  # each page that is read faults, and is noted
+        self.progress.clear()
+        found = finds.scope(run, self.args.program)
+        if not found:
+            return 'it hands on by a lock what was written outside of its section'
+        first = found[0]
+        more = sorted({wrote for wrote, _, _ in found[1:]} - {first[0]})
+        return (f'`{first[0]}` hands on by a lock what was written outside of its section: {first[2]}, which is '
+                f'read at {first[1]}' + (f'; so do {", ".join(more)}' if more else ''))
 
     # -------------------------------------------------------------------------------- report
 

@@ -14,11 +14,16 @@ STATICS = re.compile(r'^roam: statics: (\S+) \((\d+) bytes\) was written after C
                      r'([\d, ]+) of (\d+), and differs between them; used by (.*)$', re.MULTILINE)
 BROKEN = re.compile(r'^roam: statics: (\S+) \(\d+ bytes\) was written after CREATE on node (\d+), and points to '
                     r'shared memory; node \d+ may lack that; used by (.*)$', re.MULTILINE)
+UNSEEN = re.compile(r'^roam: statics: (\S+) \(\d+ bytes\) was written after CREATE on node (\d+), and no other node sees '
+                    r'that; used by (.*)$', re.MULTILINE)
 SHARING = re.compile(r'^roam: sharing: page (0x[0-9a-f]+)(?: \((.*?) \+ (0x[0-9a-f]+|0), of .*\))? '
                      r'is written by all (\d+) nodes', re.MULTILINE)
 POINTERS = re.compile(r'^roam: pointers: node (\d+) stored \S+ at (0x[0-9a-f]+)(?: \((.*?) \+ (0x[0-9a-f]+|0), of '
                       r'.*?\))?, which points into its private (\w+)(?:; it began to write this page at (.*))?$',
                       re.MULTILINE)
+SCOPE = re.compile(r'^roam: scope: page (0x[0-9a-f]+)(?: \((.*?) \+ (0x[0-9a-f]+|0), of .*?\))? was written by node '
+                   r'\d+ outside of a section, at (.*), and only locks have shown that to node \d+, which reads it '
+                   r'at (.*)$', re.MULTILINE)
 HEAP = re.compile(r'^roam: heap: block (0x[0-9a-f]+) \((?:(.*?), )?(\d+) bytes(?:, allocated at (.*?))?\) '
                   r'(was (?:written|freed) .*)$', re.MULTILINE)
 BLOCK_OF = 'block of '  # a block without a name is named by the code that allocated it
@@ -40,7 +45,8 @@ class Finding:
     def __init__(self, kind, text, advice, grave=True):
         self.kind, self.text, self.advice, self.grave = kind, text, advice, grave
         self.seen = []
-        self.alike = True
+        self.apart = True     # of a static: in all runs that could tell
+        self.numbers = False  # of a static: one per node, by a run
 
     def json(self):
         return {'kind': self.kind, 'text': self.text, 'advice': self.advice, 'grave': self.grave,
@@ -57,14 +63,23 @@ class Findings:
         if run is not None and run.label not in finding.seen:
             finding.seen.append(run.label)
 
-    def shared_alike(self, name, alike):
-        """Notes whether the program prints the same when all nodes have one copy of this static.
-        If it does on every number of nodes, each node is meant to have its own."""
+    def meant_apart(self, name, apart, why):
+        """Notes whether a run has shown that each node is meant to have this static for itself.  If it
+        has on every number of nodes, that is no mistake."""
         finding = self.all[('statics', name)]
-        finding.alike = finding.alike and alike
-        finding.grave = not finding.alike
-        note = '; what is printed is the same if all share it'
-        finding.text = finding.text.replace(note, '') + (note if alike else '')
+        finding.apart = finding.apart and apart
+        finding.grave = not finding.apart and not finding.numbers
+        finding.text = finding.text.replace(f'; {why}', '') + (f'; {why}' if apart else '')
+
+    def numbers_nodes(self, name):
+        """Notes that all nodes, but for one perhaps, have given this static values, as they do with their
+        number."""
+        finding = self.all[('statics', name)]
+        finding.numbers = True
+        finding.grave = False
+        why = '; on more nodes all but one gave it a value of their own'
+        if 'by every node' not in finding.text and why not in finding.text:
+            finding.text += why
 
     def has(self, kind):
         return any(name == kind for name, _ in self.all)
@@ -226,6 +241,16 @@ def code_lines(program, text):
     return re.sub(r'\S+\+0x[0-9a-f]+(?: \([^)]*\))?', lambda found: code_place(program, found.group(0)), text)
 
 
+def scope(run, program):
+    """(where it was written, where it is read, what) of each page that only locks hand on, though it was
+    written outside of their sections; the pages that were seen first come first."""
+    found = []
+    for address, name, offset, wrote, read in SCOPE.findall(run.outcome.err):
+        what = f'{block_name(program, name)}+{offset}' if name else address
+        found.append((code_place(program, wrote), code_place(program, read), what))
+    return found
+
+
 def heap(findings, run, program):
     for match in HEAP.finditer(run.outcome.err):
         address, name, size, by, what = match.groups()
@@ -270,14 +295,27 @@ def statics(findings, run, _program):
         every = len(writers.split(',')) == int(nodes)
         by = 'every node' if every else f'node{"s" if "," in writers else ""} {writers}'
         some += [] if every else [name]
+        most = int(nodes) > 2 and len(writers.split(',')) == int(nodes) - 1
         findings.add(run, 'statics', name,
                      f'static `{name}` was written by {by} after CREATE, and differs between nodes '
                      f'(used by {users})',
                      f'if nodes are to see each other\'s: {SHARED.format(name)}; if each is to '
                      'have its own, nothing', grave=not every)
+        if most or every:
+            findings.numbers_nodes(name)
     for match in BROKEN.finditer(run.outcome.err):
         name, writer, users = match.groups()
         findings.add(run, 'statics', name,
                      f'static `{name}` was written by node {writer} after CREATE: it points to shared memory, '
                      f'and the other nodes do not have that pointer (used by {users})', SHARED.format(name))
     return some
+
+
+def unseen(findings, run, _program):
+    """Notes the statics that node 0 had written when the job hung."""
+    for match in UNSEEN.finditer('\n'.join([run.outcome.err, *run.outcome.looks])):
+        name, writer, users = match.groups()
+        findings.add(run, 'statics', name,
+                     f'static `{name}` was written by node {writer} after CREATE, before the job hung; no other '
+                     f'node sees that (used by {users})',
+                     f'if another node waits for it: {SHARED.format(name)}', grave=False)

@@ -20,7 +20,7 @@ SIGNATURE = b'~Module signature appended~\n'
 
 # In this order, because rdma_rxe asks for the checksums by name when it is loaded.
 MODULES = ['crc32-pclmul', 'crc32_generic', 'crc32c_generic', 'veth', 'rdma_rxe', 'rdma_ucm', 'sch_netem',
-           'sch_tbf']
+           'sch_tbf', 'bridge']
 TOOLS = ['/usr/bin/rdma', '/bin/ip', '/sbin/tc', '/usr/bin/setpriv', '/usr/bin/prlimit']
 LIBRARIES = '/usr/lib/x86_64-linux-gnu'
 

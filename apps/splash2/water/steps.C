@@ -133,6 +133,8 @@ static void one_step(long id, long step)
 	meet();
 }
 
+static int checking; /* main runs it again, alone */
+
 void steps_run(long id)
 {
 	long step;
@@ -143,8 +145,11 @@ void steps_run(long id)
 	add_forces(id);
 	meet();
 	own_molecules(id, begin_acceleration, NULL);
-	for (step = 1; step <= model.steps; step++)
+	for (step = 1; step <= model.steps; step++) {
+		if (!checking)
+			resume_point(&step, id, 0);
 		one_step(id, step);
+	}
 }
 
 /* ------------------------------------------------------------------------------- verification */
@@ -196,6 +201,7 @@ int steps_check(void)
 	for (i = 0; i < model.n; i++)
 		before[i] = *molecule_at(i);
 	procs = 1;
+	checking = 1;
 	memset(&shared->printed, 0, sizeof(shared->printed));
 	place_molecules();
 	take_boxes(0);

@@ -491,6 +491,7 @@ static enum roam_err attach_do(struct roam_ps_server *server, struct attach_ask 
 	if (server->pid != getpid())
 		return ROAM_ESTATE;
 	roami_inside_defer();
+	roami_inside_rest(true); /* the job needs nothing of this */
 	pthread_mutex_lock(&server->lock);
 	err = server->lost;
 	if (err == ROAM_OK)
@@ -511,6 +512,7 @@ static enum roam_err attach_do(struct roam_ps_server *server, struct attach_ask 
 		pthread_cond_destroy(&ask->changed);
 	}
 	pthread_mutex_unlock(&server->lock);
+	roami_inside_rest(false);
 	return err;
 }
 

@@ -432,7 +432,7 @@ static bool guest_frame(struct roami_guest *guest, const uint8_t *text, size_t b
 }
 
 /* Answers the client's hello by the server's, and a frame that shows that it knows the key. */
-static bool guest_meet(struct roami_guest *guest, const uint8_t *hello)
+static bool guest_hello(struct roami_guest *guest, const uint8_t *hello)
 {
 	uint8_t *at = flow_room(guest, ROAMI_CHANNEL_HELLO);
 
@@ -457,7 +457,7 @@ size_t roami_guest_take(struct roami_guest *guest, uint8_t *in, size_t bytes)
 			return SIZE_MAX;
 		if (bytes < ROAMI_CHANNEL_HELLO)
 			return 0;
-		if (!guest_meet(guest, in))
+		if (!guest_hello(guest, in))
 			return SIZE_MAX;
 		at = ROAMI_CHANNEL_HELLO;
 	}

@@ -13,7 +13,7 @@
 
 #include "msg/msg.h"
 #include "os/os.h"
-#include "pastset/attached/address.h"
+#include "link/address.h"
 
 #define OUT_MUCH      ((size_t)4 << 20) /* to be sent: nothing more is read from the client */
 #define STRANGERS_MAX 256u
@@ -60,13 +60,13 @@ static uint64_t host_now(const struct roami_host *host)
  * There is no descriptor, or no memory, for one more connection.  Other processes may hold what is
  * missing, so the host tries again by time, and not only when one of its own connections closes.
  */
-static void host_shut_door(struct roami_host *host)
+static void host_unlisten(struct roami_host *host)
 {
 	if (host_watch(host, host->listener, 0, &host->listener, EPOLL_CTL_MOD))
 		host->full_ns = host_now(host) + FULL_MS * 1000000ull;
 }
 
-static void host_open_door(struct roami_host *host)
+static void host_listen(struct roami_host *host)
 {
 	if (host->full_ns != 0 &&
 	    host_watch(host, host->listener, EPOLLIN, &host->listener, EPOLL_CTL_MOD))
@@ -93,7 +93,7 @@ static void link_close(struct roami_host *host, struct host_link *link)
 		host->last = link->before;
 	link->next = host->closed;
 	host->closed = link;
-	host_open_door(host);
+	host_listen(host);
 }
 
 static void host_free_closed(struct roami_host *host)
@@ -194,7 +194,7 @@ static void host_accept(struct roami_host *host)
 	if (fd < 0) {
 		if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK &&
 		    errno != ECONNABORTED)
-			host_shut_door(host);
+			host_unlisten(host);
 		return;
 	}
 	if (host->strangers == STRANGERS_MAX)
@@ -346,7 +346,7 @@ enum roam_err roami_host_serve(struct roami_host *host, int stop)
 		host_collect(host);
 		host_patience(host);
 		if (host->full_ns != 0 && host_now(host) >= host->full_ns)
-			host_open_door(host);
+			host_listen(host);
 		host->forget_ns = roami_sessions_forget(&host->guests);
 		host_free_closed(host);
 	}

@@ -1,7 +1,6 @@
 #include "pastset/attached/line.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "os/os.h"
 
 #define PARTS_MAX 4u
-#define LOOK_MS   250 /* between checks for a cancel, while the line is opened */
+#define LOOK_NS   UINT64_C(250000000) /* between checks for a cancel, while the line is opened */
 
 /* --------------------------------------------------------------------------------------- frames */
 
@@ -78,14 +77,6 @@ void roami_line_shift(struct roami_line *line)
 	line_drop(line, sizeof(length) + length);
 }
 
-/* For poll; rounded up. */
-static int line_ms(uint64_t until, uint64_t most_ms)
-{
-	uint64_t now = roami_os_now_ns(), ms = now < until ? (until - now - 1) / 1000000 + 1 : 0;
-
-	return (int)(ms < most_ms ? ms : most_ms);
-}
-
 bool roami_line_receive(struct roami_line *line, bool full, uint64_t until)
 {
 	struct pollfd polled[2] = {
@@ -94,7 +85,7 @@ bool roami_line_receive(struct roami_line *line, bool full, uint64_t until)
 	uint64_t count;
 	ssize_t got;
 
-	if (poll(polled, 2, until == UINT64_MAX ? -1 : line_ms(until, INT_MAX)) < 0)
+	if (poll(polled, 2, roami_os_poll_ms(until)) < 0)
 		return errno == EINTR;
 	if (polled[1].revents != 0)
 		(void)!read(line->wake, &count, sizeof(count));
@@ -107,10 +98,10 @@ bool roami_line_receive(struct roami_line *line, bool full, uint64_t until)
 	return got > 0;
 }
 
-/* -------------------------------------------------------------------------------------- meeting */
+/* ---------------------------------------------------------------------------------------- hello */
 
 /* Whether the time for connecting is over, with errno. */
-static bool meet_late(const struct roami_line *line)
+static bool hello_late(const struct roami_line *line)
 {
 	uint64_t now = roami_os_now_ns();
 
@@ -122,8 +113,16 @@ static bool meet_late(const struct roami_line *line)
 	return true;
 }
 
+/* When to check for a cancel again; at `until` at the latest. */
+static uint64_t hello_look(uint64_t until)
+{
+	uint64_t look = roami_os_now_ns() + LOOK_NS;
+
+	return look < until ? look : until;
+}
+
 /* As of struct roami_route. */
-static bool meet_wait(void *arg, int fd, bool last)
+static bool hello_wait(void *arg, int fd, bool last)
 {
 	const struct roami_line *line = arg;
 	struct pollfd polled = {.fd = fd, .events = POLLOUT};
@@ -131,30 +130,27 @@ static bool meet_wait(void *arg, int fd, bool last)
 
 	if (!last && now < until)
 		until = now + (until - now) / 2;
-	while (!meet_late(line) && roami_os_now_ns() < until)
-		if (poll(&polled, 1, line_ms(until, LOOK_MS)) > 0)
+	while (!hello_late(line) && roami_os_now_ns() < until)
+		if (poll(&polled, 1, roami_os_poll_ms(hello_look(until))) > 0)
 			return true;
 	return false;
 }
 
 /* Waits for so many bytes in `in`. */
-static bool meet_fill(struct roami_line *line, size_t want)
+static bool hello_fill(struct roami_line *line, size_t want)
 {
-	uint64_t look;
-
 	while (line->have < want) {
-		if (meet_late(line))
+		if (hello_late(line))
 			return false;
-		look = roami_os_now_ns() + LOOK_MS * 1000000ull;
 		errno = 0;
-		if (!roami_line_receive(line, false, look < line->until ? look : line->until))
+		if (!roami_line_receive(line, false, hello_look(line->until)))
 			return false;
 	}
 	return true;
 }
 
 /* Waits for a frame of that kind with so many bytes of its own, or ROAMI_GUEST_GONE. */
-static enum roam_err meet_frame(struct roami_line *line, uint32_t kind, void *data, size_t bytes)
+static enum roam_err hello_frame(struct roami_line *line, uint32_t kind, void *data, size_t bytes)
 {
 	struct roami_guest_head head;
 	bool bad = false;
@@ -162,7 +158,7 @@ static enum roam_err meet_frame(struct roami_line *line, uint32_t kind, void *da
 	size_t got;
 
 	while ((text = roami_line_frame(line, &got, &bad)) == NULL)
-		if (bad || !meet_fill(line, line->have + 1))
+		if (bad || !hello_fill(line, line->have + 1))
 			return bad ? ROAM_EKEY : ROAM_EAGAIN;
 	memcpy(&head, text, sizeof(head));
 	if (head.kind == ROAMI_GUEST_GONE)
@@ -176,7 +172,7 @@ static enum roam_err meet_frame(struct roami_line *line, uint32_t kind, void *da
 }
 
 /* Client and server show each other that they know the key. */
-static enum roam_err line_meet(struct roami_line *line, const char *address, const uint8_t *key,
+static enum roam_err line_hello(struct roami_line *line, const char *address, const uint8_t *key,
 			       const struct roami_attach *attach, struct roami_attached *attached_p,
 			       char *why, size_t why_bytes)
 {
@@ -186,7 +182,7 @@ static enum roam_err line_meet(struct roami_line *line, const char *address, con
 
 	if (!roami_channel_init(&line->channel, ROAMI_GUEST_MAGIC, hello))
 		return ROAM_ESYSTEM;
-	if (!roami_os_send(line->fd, hello, sizeof(hello)) || !meet_fill(line, sizeof(hello))) {
+	if (!roami_os_send(line->fd, hello, sizeof(hello)) || !hello_fill(line, sizeof(hello))) {
 		err = errno == ETIMEDOUT ? ROAM_EAGAIN : ROAM_EPROTO;
 		snprintf(why, why_bytes,
 			 err == ROAM_EAGAIN ? "the server at %s does not answer"
@@ -200,10 +196,10 @@ static enum roam_err line_meet(struct roami_line *line, const char *address, con
 		return ROAM_EPROTO;
 	line_drop(line, sizeof(hello));
 	snprintf(why, why_bytes, "the server at %s has another key", address);
-	err = meet_frame(line, ROAMI_GUEST_WELCOME, NULL, 0);
+	err = hello_frame(line, ROAMI_GUEST_WELCOME, NULL, 0);
 	if (err == ROAM_OK)
 		err = roami_line_send(line, &head, &(struct roam_part){attach, sizeof(*attach)}, 1)
-			      ? meet_frame(line, ROAMI_GUEST_ATTACHED, attached_p,
+			      ? hello_frame(line, ROAMI_GUEST_ATTACHED, attached_p,
 					   sizeof(*attached_p))
 			      : ROAM_EAGAIN;
 	if (err == ROAM_EAGAIN)
@@ -218,11 +214,11 @@ enum roam_err roami_line_open(struct roami_line *line, const char *address, cons
 	enum roam_err err;
 
 	line->have = line->out_at = line->out_end = 0;
-	line->route.wait = meet_wait;
+	line->route.wait = hello_wait;
 	line->route.arg = line;
 	line->fd = roami_address_connect(address, &line->route, why, why_bytes);
 	if (line->fd >= 0) {
-		err = line_meet(line, address, key, attach, attached_p, why, why_bytes);
+		err = line_hello(line, address, key, attach, attached_p, why, why_bytes);
 		if (err != ROAM_OK && err != ROAM_EGONE)
 			roami_address_blame(line->fd, address, why, why_bytes);
 		return err;

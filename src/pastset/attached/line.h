@@ -2,7 +2,7 @@
 #ifndef ROAMI_PAST_LINE_H
 #define ROAMI_PAST_LINE_H
 
-#include "pastset/attached/address.h"
+#include "link/address.h"
 #include "pastset/attached/frames.h"
 
 /*

@@ -13,6 +13,7 @@
 #include "pastset/job/server.h"
 
 struct roami_serve {
+	struct roami_node *node;
 	struct roami_host *host;
 	pthread_t thread;
 	int stop; /* an eventfd */
@@ -33,6 +34,7 @@ static void *serve_main(void *arg)
 	sigaddset(&faults, SIGBUS);
 	pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
 	roami_host_serve(serve->host, serve->stop);
+	serve->node->env->aside(serve->node, -1);
 	return NULL;
 }
 
@@ -40,8 +42,10 @@ static enum roam_err serve_begin(struct roami_serve *serve, char *why, size_t wh
 {
 	serve->pid = getpid();
 	serve->stop = roami_os_fd(eventfd(0, EFD_CLOEXEC));
-	if (serve->stop >= 0 && roami_os_thread(&serve->thread, serve_main, serve))
+	if (serve->stop >= 0 && roami_os_thread(&serve->thread, serve_main, serve)) {
+		serve->node->env->aside(serve->node, 1);
 		return ROAM_OK;
+	}
 	snprintf(why, why_bytes, "cannot serve: %s", strerror(errno));
 	if (serve->stop >= 0)
 		close(serve->stop);
@@ -86,6 +90,7 @@ enum roam_err roami_past_serve(struct roami_past *past, const char *address, con
 		free(serve);
 		return ROAM_ESTATE;
 	}
+	serve->node = past->node;
 	job->unserve = serve_end;
 	err = roami_host_open(&serve->host, past, address, key, &keep, at, at_bytes, why,
 			      why_bytes);

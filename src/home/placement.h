@@ -1,0 +1,79 @@
+/*
+ * Operations on other nodes' memory besides pages, however they are reached (home/reach.h): the
+ * heap pool at node 0, and the directory words of placed pages.
+ */
+#ifndef ROAMI_PLACEMENT_H
+#define ROAMI_PLACEMENT_H
+
+#include "base/node.h"
+#include "msg/msg.h"
+
+/* Messages of the room. */
+enum { ROAMI_HEAP_PARTS_ASK, ROAMI_HEAP_PARTS_PLACE, ROAMI_HEAP_PARTS_BEGIN };
+
+struct roami_parts_ask {
+	uint32_t what;
+	uint32_t region;
+	uint32_t first;
+	uint32_t parts;
+	uint32_t flag; /* a block; used */
+	uint32_t spare;
+	uint64_t interval;
+};
+
+struct roami_parts_answer {
+	uint32_t done;
+	uint32_t first;
+	uint32_t used;
+	uint32_t state; /* of one part, looked at */
+	uint32_t node;
+	uint32_t spare;
+	uint64_t interval;
+};
+
+/*
+ * Does what node `by` asks of the pool, in node 0's segment, which is mapped.  `clock`: the clock
+ * of `by` where it takes parts.
+ */
+void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_parts_ask *ask,
+		       const struct roami_vclock *clock, struct roami_parts_answer *answer);
+
+/* ---- the pool (base/parts.h) of a region, with its lock.  app, may block. */
+struct roami_heap_part roami_parts_look(struct roami_node *node, unsigned region, uint32_t part);
+/* `clock`: from roami_log_reuse_clock; only parts whose frees it covers are taken. */
+bool roami_parts_take(struct roami_node *node, unsigned region, uint32_t parts, bool block,
+		      const struct roami_vclock *clock, uint32_t *first_p, bool *used_p);
+void roami_parts_put(struct roami_node *node, unsigned region, uint32_t first, uint32_t parts,
+		     bool used, uint64_t interval);
+bool roami_parts_free(struct roami_node *node, unsigned region, uint32_t first, uint64_t interval);
+
+/* ---- placement: untouched pages get homes. */
+struct roami_placement {
+	uint32_t page;
+	uint32_t pages;
+	uint32_t policy; /* enum roam_place */
+	uint32_t home;   /* of ROAM_PLACE_NODE */
+	uint64_t option; /* see struct roami_header: for touched pages too, at all nodes */
+};
+
+/* Stores the placement's option in the segment `there`. */
+void roami_placement_option(const struct roami_segment *there, const struct roami_placement *place);
+
+/* Also stores the homes of the pages whose directory words `manager` has; `heap`: its pages. */
+void roami_placement_words(const struct roami_segment *there, uint32_t heap, unsigned manager,
+			   unsigned nodes, const struct roami_placement *place);
+
+/*
+ * Whether a far manager has pages of the block at which runs of claims end and which this node has
+ * not told it of; notes that it has now.
+ */
+bool roami_placement_untold(struct roami_node *node, unsigned manager,
+			    const struct roami_placement *place);
+
+/* Applies a placement at all nodes.  app, may block. */
+void roami_placement_all(struct roami_node *node, const struct roami_placement *place);
+
+/* Whether this node knows an option of any of the pages. */
+bool roami_placement_has_option(struct roami_node *node, const struct roami_placement *place);
+
+#endif

@@ -1,0 +1,229 @@
+/*
+ * What counts as read by a transaction (ROAM_TX_READS): all pages that its node can read, or only
+ * what it touches, for pages that are closed at its beginning.  Touching such a page costs a fault;
+ * a page that is open may be lost although the transaction does not need it, and the attempt is
+ * aborted in vain.  That is seen in the end, when an attempt is committed that has not touched the
+ * page.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "page/page.h"
+#include "page/race.h"
+#include "sync/tx.h"
+
+#define CHUNK       512u /* pages, which the report looks at if any of them has conflicts */
+#define REPORTS_MAX 5u
+#define BLOCKS_MAX  3u /* named of a page */
+#define TOUCHES_MAX 16u /* then a page stays open again */
+
+static struct roami_tx_page *reads_page(struct roami_node *node, uint32_t page)
+{
+	roami_assert(page < node->layout.pages && tx_of(node)->page != NULL);
+	return &tx_of(node)->page[page];
+}
+
+enum roam_err roami_tx_reads_open(struct roami_node *node)
+{
+	if (node->protocol->transactions == NULL)
+		return ROAM_OK;
+	tx_of(node)->page =
+		roami_os_reserve_sparse(node->layout.pages * sizeof(struct roami_tx_page));
+	tx_of(node)->chunks = roami_os_reserve_sparse(node->layout.pages / CHUNK + 1);
+	return tx_of(node)->page != NULL && tx_of(node)->chunks != NULL ? ROAM_OK : ROAM_ENOMEM;
+}
+
+void roami_tx_reads_close(struct roami_node *node)
+{
+	roami_os_unmap(tx_of(node)->page, node->layout.pages * sizeof(struct roami_tx_page));
+	roami_os_unmap(tx_of(node)->chunks, node->layout.pages / CHUNK + 1);
+}
+
+bool roami_tx_closes(struct roami_node *node, uint32_t page)
+{
+	if (node->options->tx_reads == ROAMI_TX_READS_RESIDENT || node->options->cache_pages != 0)
+		return false;
+	return node->options->tx_reads == ROAMI_TX_READS_EXACT ||
+	       reads_page(node, page)->in_vain >= node->options->tx_false;
+}
+
+void roami_tx_touched(struct roami_node *node, uint32_t page)
+{
+	struct roami_tx_page *data = reads_page(node, page);
+
+	if (node->options->tx_reads != ROAMI_TX_READS_TUNED || !roami_tx_closes(node, page) ||
+	    ++data->touches < TOUCHES_MAX)
+		return;
+	data->in_vain = 0;
+	data->touches = 0;
+}
+
+void roami_tx_writes(struct roami_node *node, uint64_t offset, uint64_t bytes)
+{
+	uint64_t end = (offset + bytes) / ROAMI_PAGE;
+
+	roami_contract(roami_tx_inside(node) && offset + bytes <= node->layout.heap_bytes);
+	if (node->nodes == 1)
+		return;
+	for (uint64_t at = (offset + ROAMI_PAGE - 1) / ROAMI_PAGE; at < end; at++) {
+		uint32_t page = (uint32_t)at;
+
+		if (!roami_node_dumped(node, page))
+			roami_page_dump(node, page);
+		roami_page_hold(node, page);
+		node->protocol->transactions->replaces(node, page);
+		roami_page_done(node, page);
+	}
+	roami_tx_look(node);
+}
+
+void roami_tx_reads_begin(struct roami_node *node)
+{
+	tx_of(node)->attempt = 0;
+	atomic_store(&tx_of(node)->losses, 0);
+}
+
+/* By which rule the loss of the page is one of the attempt: its first loss decides. */
+static void reads_rule(struct roami_node *node, uint32_t page)
+{
+	const struct roami_tx *tx = tx_of(node);
+	enum roami_tx_rule rule = ROAMI_TX_WRITE_READ;
+	uint32_t none = ROAMI_TX_NO_RULE;
+
+	if (roami_page_has_twin(node, page))
+		rule = ROAMI_TX_WRITE_WRITE;
+	else if (node->options->tx_validate == ROAMI_TX_BACKWARD || atomic_load(&tx->validates))
+		rule = ROAMI_TX_READ_WRITE;
+	atomic_compare_exchange_strong(&tx_of(node)->rule, &none, rule);
+}
+
+void roami_tx_reads_lost(struct roami_node *node, uint32_t page)
+{
+	struct roami_tx *tx = tx_of(node);
+	uint32_t at = atomic_load(&tx->losses);
+
+	roami_contract_locked(node, page);
+	reads_page(node, page)->conflicts++;
+	tx->chunks[page / CHUNK] = 1;
+	reads_rule(node, page);
+	if (at >= ROAMI_TX_LOSSES)
+		return;
+	tx->loss[at] = (struct roami_tx_loss){page, tx->attempt, false};
+	atomic_store(&tx->losses, at + 1);
+}
+
+void roami_tx_reads_look(struct roami_node *node)
+{
+	struct roami_tx *tx = tx_of(node);
+	uint32_t losses = atomic_load(&tx->losses);
+
+	for (uint32_t i = 0; i < losses; i++)
+		tx->loss[i].touched = roami_page_access(node, tx->loss[i].page) != ROAM_NONE;
+}
+
+/* Judges the attempt that lost [first, end), all of them. */
+static void reads_judge(struct roami_node *node, uint32_t first, uint32_t end)
+{
+	const struct roami_tx_loss *loss = tx_of(node)->loss;
+
+	for (uint32_t i = first; i < end; i++)
+		if (loss[i].touched)
+			return;
+	ROAMI_COUNT(node->stats, tx_false, 1);
+	for (uint32_t i = first; i < end; i++) {
+		struct roami_tx_page *data = reads_page(node, loss[i].page);
+
+		data->aborted_in_vain++;
+		if (data->in_vain < UINT16_MAX)
+			data->in_vain++;
+	}
+}
+
+void roami_tx_reads_judge(struct roami_node *node)
+{
+	const struct roami_tx *tx = tx_of(node);
+	uint32_t losses = atomic_load(&tx->losses), first = 0;
+
+	/* One that has written nothing may have lost pages, too, and what it touched is unknown. */
+	if (losses == 0 || tx->loss[losses - 1].attempt == tx->attempt)
+		return;
+	/* Where the list is full the last attempt in it may have lost more. */
+	for (uint32_t end = 1; end <= losses; end++)
+		if (end == losses ? losses < ROAMI_TX_LOSSES
+				  : tx->loss[end].attempt != tx->loss[first].attempt) {
+			reads_judge(node, first, end);
+			first = end;
+		}
+}
+
+/* --------------------------------------------------------------------------------- the report */
+
+/* The pages with the most conflicts, the worst first; returns how many. */
+static unsigned report_worst(struct roami_node *node, uint32_t worst[REPORTS_MAX])
+{
+	const struct roami_tx *tx = tx_of(node);
+	unsigned count = 0;
+
+	for (uint32_t page = 0; page < node->layout.pages; page++) {
+		unsigned at = count;
+
+		if (page % CHUNK == 0 && tx->chunks[page / CHUNK] == 0) {
+			page += CHUNK - 1;
+			continue;
+		}
+		while (at > 0 && tx->page[worst[at - 1]].conflicts < tx->page[page].conflicts)
+			at--;
+		if (tx->page[page].conflicts == 0 || at == REPORTS_MAX)
+			continue;
+		count += count < REPORTS_MAX;
+		for (unsigned i = count - 1; i > at; i--)
+			worst[i] = worst[i - 1];
+		worst[at] = page;
+	}
+	return count;
+}
+
+/* The blocks of which the page has bytes, as roami_race_name has them. */
+static void report_blocks(struct roami_node *node, uint32_t page, char *text, size_t bytes)
+{
+	uint64_t first = (uint64_t)page * ROAMI_PAGE, end = first + ROAMI_PAGE;
+	unsigned named = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; i < roami_race_blocks(node) && named < BLOCKS_MAX; i++) {
+		const struct roami_block *block = roami_race_block_at(node, i);
+		size_t used = strlen(text);
+
+		if (block == NULL || block->bytes == 0 || block->offset >= end ||
+		    block->offset + block->bytes <= first)
+			continue;
+		named++;
+		roami_race_name(node, block->offset > first ? block->offset : first, text + used,
+				bytes - used);
+	}
+}
+
+void roami_tx_report(struct roami_node *node)
+{
+	uint32_t worst[REPORTS_MAX];
+	unsigned count;
+
+	if ((node->options->check & ROAMI_CHECK_CONFLICTS) == 0 || tx_of(node)->page == NULL)
+		return;
+	count = report_worst(node, worst);
+	for (unsigned i = 0; i < count; i++) {
+		const struct roami_tx_page *data = reads_page(node, worst[i]);
+		char blocks[BLOCKS_MAX * ROAMI_RACE_NAME_BYTES], line[sizeof(blocks) + 200];
+		int length;
+
+		report_blocks(node, worst[i], blocks, sizeof(blocks));
+		length = snprintf(line, sizeof(line),
+				  "roam: conflicts: node %u: page %p%s was lost by %u attempts, "
+				  "%u of them in vain\n",
+				  node->me, (void *)(node->app + (uint64_t)worst[i] * ROAMI_PAGE),
+				  blocks, data->conflicts, data->aborted_in_vain);
+		if (write(STDERR_FILENO, line, (size_t)length) < 0)
+			return;
+	}
+}

@@ -1,0 +1,101 @@
+/*
+ * Pages that a card reads at their home (rules 12): in every round their home writes them and
+ * another node reads them.  After the first rounds the reader takes one READ for each page, and
+ * asks the home for nothing: no handler runs there while the pages are read.  Counts in the world.
+ * Options: seed_options.h.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "msg/msg.h"
+#include "seed_options.h"
+#include "sync/sync.h"
+#include "world.h"
+
+#define PAGES  40u
+#define ROUNDS 12u
+#define STEADY 2u /* rounds until every page is announced */
+
+enum { HOME, READER };
+
+/* One byte of each page, another one in each round. */
+static void card_pages(struct world *world, struct roami_node *node, uint32_t round, bool write)
+{
+	for (uint32_t page = 0; page < PAGES; page++) {
+		uint64_t at = page * ROAM_PAGE_SIZE + round * 64;
+		uint8_t value = (uint8_t)(round * PAGES + page), found = value;
+
+		if (write)
+			world_store(node, at, &value, sizeof(value));
+		else
+			world_load(node, at, &found, sizeof(found));
+		if (found != value)
+			world_fail(world, "page %u: %u, not %u", page, found, value);
+	}
+}
+
+static void card_read(struct world *world, struct roami_node *node, uint32_t round)
+{
+	uint64_t asked = roami_msg_asked(world_node(world, HOME));
+	uint64_t reads = world_count(world, ROAMI_STAT_card_reads);
+	uint64_t fetches = world_count(world, ROAMI_STAT_fetches);
+
+	card_pages(world, node, round, false);
+	asked = roami_msg_asked(world_node(world, HOME)) - asked;
+	reads = world_count(world, ROAMI_STAT_card_reads) - reads;
+	fetches = world_count(world, ROAMI_STAT_fetches) - fetches;
+	if (round >= STEADY && (asked != 0 || reads != PAGES || fetches != PAGES))
+		world_fail(world, "round %u: %lu READs, %lu requests, %lu fetches of %u pages",
+			   round, (unsigned long)reads, (unsigned long)asked,
+			   (unsigned long)fetches, PAGES);
+}
+
+static void card_main(void *arg)
+{
+	const struct seed_thread *thread = arg;
+	struct world *world = thread->world;
+	struct roami_node *node = world_node(world, thread->me);
+
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		if (thread->me == HOME)
+			card_pages(world, node, round, true);
+		if (roami_barrier(node, PAGES * ROAM_PAGE_SIZE, 0) != ROAM_OK)
+			world_fail(world, "no barrier");
+		if (thread->me == READER)
+			card_read(world, node, round);
+		if (roami_barrier(node, PAGES * ROAM_PAGE_SIZE, 0) != ROAM_OK)
+			world_fail(world, "no barrier");
+	}
+}
+
+static bool card_about(const struct roam_protocol *protocol)
+{
+	return protocol->one_sided != ROAM_ONE_SIDED_NONE;
+}
+
+static bool card_one(const struct seed_options *options, const struct roam_protocol *protocol,
+		     uint64_t seed, void *arg)
+{
+	struct world_config config;
+	struct world *world;
+
+	(void)arg;
+	world_pair(&config, seed, protocol);
+	config.hosts = 2;
+	config.cards = ROAMI_FOREVER;
+	config.prefetch = 0; /* it asks for homes of pages that no node has */
+	config.trace = options->trace;
+	world = seed_pair(&config, card_main, NULL);
+	if (world == NULL)
+		return false;
+	world_close(world);
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	struct seed_options options = {.from = 1, .to = 50};
+
+	seed_options_read(&options, argc, argv);
+	return seed_main_about(&options, card_about, card_one, seed_done, NULL);
+}

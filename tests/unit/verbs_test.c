@@ -1,0 +1,329 @@
+/*
+ * The verbs transport's share that needs no card: two connected nodes whose queue pairs belong to
+ * this test, which does with them what a card does.  A part is read from the sender's buffer some
+ * time later, which the test draws, and needs a buffer that the peer has posted; later still the
+ * nodes learn of it.
+ */
+#include <string.h>
+
+#include "transport/verbs.h"
+#include "unit.h"
+
+#define ENDS     2u
+#define BUFFERS  VERBS_BUFFERS_MIN
+#define QUEUE    64u
+#define MESSAGES 3000u
+#define TURN_NS  10000u
+#define SECOND   UINT64_C(1000000000)
+
+extern const struct roam_transport roami_transport_verbs;
+
+struct queue {
+	struct ibv_wc done[QUEUE];
+	unsigned put, got;
+	unsigned ready; /* completions up to here are told to the node */
+};
+
+struct end {
+	struct verbs_state verbs;
+	struct ibv_context context;
+	struct ibv_qp qp;
+	struct ibv_cq in_cq, out_cq;
+	struct ibv_mr region;
+	struct ibv_sge posted[QUEUE];
+	uint64_t posted_id[QUEUE];
+	unsigned posted_put, posted_got;
+	struct ibv_sge leaving[QUEUE];
+	uint64_t leaving_id[QUEUE];
+	unsigned leaving_put, leaving_got;
+	struct queue in, out;
+	bool fails; /* the card can no longer reach the peer */
+	uint32_t sent, delivered;
+	uint32_t sums[MESSAGES]; /* of the messages sent */
+	uint8_t memory[2 * BUFFERS * VERBS_BUFFER];
+	uint8_t rest[VERBS_MESSAGE_MAX], message[VERBS_MESSAGE_MAX];
+};
+
+static struct end ends[ENDS];
+static uint64_t clock_ns, draw;
+static unsigned lost_peer, lost_count, notes;
+
+/* ------------------------------------------------------------------------------------- the card */
+
+static struct end *end_of(const struct ibv_context *context)
+{
+	return &ends[context == &ends[1].context];
+}
+
+static void queue_put(struct queue *queue, struct ibv_wc done)
+{
+	CU_ASSERT_FATAL(queue->put - queue->got < QUEUE);
+	queue->done[queue->put++ % QUEUE] = done;
+}
+
+static int card_receive(struct ibv_qp *qp, struct ibv_recv_wr *wanted, struct ibv_recv_wr **bad)
+{
+	struct end *end = end_of(qp->context);
+
+	(void)bad;
+	CU_ASSERT_FATAL(end->posted_put - end->posted_got < BUFFERS);
+	end->posted[end->posted_put % QUEUE] = *wanted->sg_list;
+	end->posted_id[end->posted_put++ % QUEUE] = wanted->wr_id;
+	return 0;
+}
+
+static int card_send(struct ibv_qp *qp, struct ibv_send_wr *wanted, struct ibv_send_wr **bad)
+{
+	struct end *end = end_of(qp->context);
+
+	(void)bad;
+	CU_ASSERT_FATAL(end->leaving_put - end->leaving_got < QUEUE);
+	end->leaving[end->leaving_put % QUEUE] = *wanted->sg_list;
+	end->leaving_id[end->leaving_put++ % QUEUE] = wanted->wr_id;
+	return 0;
+}
+
+/* Moves the part that this end sent first. */
+static void card_move(struct end *end)
+{
+	struct end *to = &ends[end == &ends[0]];
+	const struct ibv_sge *part = &end->leaving[end->leaving_got % QUEUE];
+	const struct ibv_sge *room = &to->posted[to->posted_got % QUEUE];
+	struct ibv_wc done = {.wr_id = end->leaving_id[end->leaving_got++ % QUEUE]};
+
+	if (end->fails) {
+		done.status = IBV_WC_RETRY_EXC_ERR;
+		queue_put(&end->out, done);
+		return;
+	}
+	/* A real card ends the connection. */
+	CU_ASSERT_FATAL(to->posted_got < to->posted_put && part->length <= room->length);
+	memcpy((void *)(uintptr_t)room->addr, (void *)(uintptr_t)part->addr, part->length);
+	queue_put(&to->in, (struct ibv_wc){.wr_id = to->posted_id[to->posted_got++ % QUEUE],
+					   .byte_len = part->length});
+	queue_put(&end->out, done);
+}
+
+static int card_poll(struct ibv_cq *cq, int most, struct ibv_wc *done)
+{
+	struct end *end = end_of(cq->context);
+	struct queue *queue = cq == &end->in_cq ? &end->in : &end->out;
+	int count = 0;
+
+	for (unsigned i = 0; i < ENDS; i++)
+		while (ends[i].leaving_got < ends[i].leaving_put && unit_below(&draw, 3) > 0)
+			card_move(&ends[i]);
+	while (queue->ready < queue->put && unit_below(&draw, 4) > 0)
+		queue->ready++;
+	while (count < most && queue->got < queue->ready)
+		done[count++] = queue->done[queue->got++ % QUEUE];
+	return count;
+}
+
+/* ------------------------------------------------------------------------------------- the ends */
+
+static uint64_t clock_now(void *arg)
+{
+	(void)arg;
+	return clock_ns;
+}
+
+static void end_lost(void *arg, unsigned peer, uint64_t silent_ns)
+{
+	(void)arg;
+	CU_ASSERT(silent_ns > SECOND);
+	lost_peer = peer;
+	lost_count++;
+}
+
+static void end_notice(void *arg, const char *line)
+{
+	(void)arg;
+	CU_ASSERT(strstr(line, "the connection to node 1 failed") != NULL);
+	notes++;
+}
+
+static void end_open(unsigned me)
+{
+	struct end *end = &ends[me];
+	struct verbs_state *verbs = &end->verbs;
+	struct verbs_peer *peer = &verbs->peers[!me];
+
+	*end = (struct end){.fails = false};
+	end->context.ops.post_recv = card_receive;
+	end->context.ops.post_send = card_send;
+	end->context.ops.poll_cq = card_poll;
+	end->qp.context = end->in_cq.context = end->out_cq.context = &end->context;
+	verbs->params = (struct roam_transport_params){.node = me,
+						       .nodes = ENDS,
+						       .now = clock_now,
+						       .deadline_ns = SECOND,
+						       .lost = end_lost,
+						       .notice = end_notice};
+	verbs->buffers = BUFFERS;
+	verbs->memory = end->memory;
+	verbs->region = &end->region;
+	verbs->in = &end->in_cq;
+	verbs->out = &end->out_cq;
+	atomic_store(&verbs->due, UINT64_MAX);
+	peer->number = !me;
+	peer->theirs = BUFFERS;
+	peer->qp = &end->qp;
+	peer->rest = end->rest;
+	peer->message = end->message;
+	atomic_store(&peer->at, VERBS_READY);
+	for (unsigned i = 0; i < BUFFERS; i++)
+		CU_ASSERT_FATAL(verbs_receive(verbs, peer, i));
+	verbs_begin_beat(verbs);
+}
+
+static void ends_open(void)
+{
+	draw = unit_seed();
+	lost_peer = ENDS;
+	lost_count = notes = 0;
+	end_open(0);
+	end_open(1);
+}
+
+static uint32_t sum_of(const uint8_t *bytes, size_t count)
+{
+	uint32_t sum = (uint32_t)count;
+
+	for (size_t i = 0; i < count; i++)
+		sum = sum * 31 + bytes[i];
+	return sum;
+}
+
+static void end_send(struct end *end)
+{
+	static uint8_t bytes[VERBS_MESSAGE_MAX];
+	size_t some = unit_below(&draw, 3) > 0 ? 1 + unit_below(&draw, 200)
+					       : 1 + unit_below(&draw, VERBS_MESSAGE_MAX);
+	size_t first = some / 3;
+	struct iovec parts[] = {{bytes, first}, {bytes + first, some - first}};
+	enum roam_err err;
+
+	if (end->sent == MESSAGES)
+		return;
+	for (size_t i = 0; i < some; i += 64)
+		bytes[i] = (uint8_t)unit_random(&draw);
+	end->sums[end->sent] = sum_of(bytes, some);
+	err = roami_transport_verbs.send(&end->verbs, !end->verbs.params.node, parts, 2);
+	CU_ASSERT_FATAL(err == ROAM_OK || err == ROAM_EAGAIN);
+	end->sent += err == ROAM_OK;
+}
+
+/* Checks that the peer's messages come whole, each once, in order; refuses some for a while. */
+static bool end_take(void *arg, unsigned from, const void *data, size_t bytes)
+{
+	struct end *end = arg;
+
+	if (unit_below(&draw, 4) == 0)
+		return false;
+	CU_ASSERT_FATAL(from == !end->verbs.params.node && end->delivered < ends[from].sent);
+	CU_ASSERT_FATAL(sum_of(data, bytes) == ends[from].sums[end->delivered]);
+	end->delivered++;
+	return true;
+}
+
+static void end_poll(struct end *end)
+{
+	int bad = -1;
+
+	roami_transport_verbs.poll(&end->verbs, end_take, end,
+				   1 + (unsigned)unit_below(&draw, 4), &bad);
+	CU_ASSERT_FATAL(bad == -1);
+}
+
+/* ------------------------------------------------------------------------------------ the tests */
+
+static void test_messages(void)
+{
+	ends_open();
+	for (unsigned turn = 0; turn < 100 * MESSAGES; turn++) {
+		struct end *end = &ends[unit_below(&draw, ENDS)];
+
+		clock_ns += TURN_NS;
+		if (unit_below(&draw, 3) == 0)
+			end_send(end);
+		else
+			end_poll(end);
+		if (ends[0].delivered == MESSAGES && ends[1].delivered == MESSAGES)
+			break;
+	}
+	CU_ASSERT_EQUAL(ends[0].delivered, MESSAGES);
+	CU_ASSERT_EQUAL(ends[1].delivered, MESSAGES);
+	CU_ASSERT_EQUAL(lost_count, 0);
+}
+
+static void test_silence(void)
+{
+	uint64_t start;
+
+	ends_open();
+	for (start = clock_ns; clock_ns < start + 3 * SECOND; clock_ns += SECOND / 50) {
+		end_poll(&ends[0]);
+		end_poll(&ends[1]);
+	}
+	CU_ASSERT_EQUAL(lost_count, 0); /* signs of life have come */
+	for (start = clock_ns; lost_count == 0 && clock_ns < start + 3 * SECOND;
+	     clock_ns += SECOND / 50)
+		end_poll(&ends[0]);
+	CU_ASSERT_EQUAL(lost_peer, 1);
+	CU_ASSERT(clock_ns - start <= SECOND + SECOND / 10);
+}
+
+static void test_broken(void)
+{
+	ends_open();
+	ends[0].fails = true;
+	end_send(&ends[0]);
+	for (uint64_t start = clock_ns; lost_count == 0 && clock_ns < start + 3 * SECOND;
+	     clock_ns += SECOND / 50)
+		end_poll(&ends[0]);
+	CU_ASSERT_EQUAL(notes, 1);
+	CU_ASSERT_EQUAL(lost_peer, 1);
+	end_send(&ends[0]); /* as good as lost */
+	CU_ASSERT_EQUAL(ends[0].sent, 2);
+}
+
+/* Parts that no node sends are their sender's. */
+static void test_malformed(void)
+{
+	static const struct verbs_head heads[] = {
+		{1, 0, 2, 0},                    /* more taken than was sent */
+		{VERBS_MESSAGE_MAX + 1, 0, 0, 0}, /* too long a message */
+		{0, 0, 0, 0},                    /* bytes of none */
+		{1, 1, 0, 0},                    /* a place behind the message's end */
+		{9, 8, 0, 0},                    /* the middle of a message first */
+	};
+
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+		uint8_t byte = 7;
+		struct iovec part = {&byte, 1};
+		int bad = -1;
+
+		ends_open();
+		CU_ASSERT(roami_transport_verbs.send(&ends[1].verbs, 0, &part, 1) == ROAM_OK);
+		memcpy(verbs_out(&ends[1].verbs, &ends[1].verbs.peers[0], 0), &heads[i],
+		       sizeof(heads[i]));
+		for (unsigned turn = 0; turn < 20 && bad < 0; turn++)
+			roami_transport_verbs.poll(&ends[0].verbs, end_take, &ends[0], 1, &bad);
+		CU_ASSERT_EQUAL(bad, 1);
+		CU_ASSERT_EQUAL(ends[0].delivered, 0);
+	}
+}
+
+static CU_TestInfo tests[] = {
+	{"messages come whole and in order, and no buffer is missing", test_messages},
+	{"a peer is lost that gives no sign of life", test_silence},
+	{"a connection that fails is named, and its peer lost", test_broken},
+	{"malformed parts are refused", test_malformed},
+	CU_TEST_INFO_NULL,
+};
+
+int main(int argc, char **argv)
+{
+	return unit_main("verbs", tests, argc, argv);
+}
