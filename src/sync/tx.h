@@ -45,7 +45,8 @@ struct roami_tx_token {
 /* Where signals found a thread: in libraries all the time. */
 struct roami_tx_seen {
 	uintptr_t where; /* the last time */
-	uint32_t same;   /* signals in a row that found it there, */
+	uint64_t sleeps; /* of the thread until then */
+	uint32_t same;   /* signals in a row that found it there, asleep since the one before, */
 	uint32_t all;    /* or in any library */
 };
 

@@ -16,7 +16,7 @@
 #include "sync/tx.h"
 
 #define AGAIN_NS      200000u
-/* So many signals in a row that find a thread at one place of a library: it sleeps there. */
+/* So many signals in a row that find a thread asleep at one place of a library: it waits there. */
 #define LIBRARY_TURNS 25u
 /* Or in one at all: it may spin there until a thread that is held goes on. */
 #define LIBRARY_LONG  5000u
@@ -101,8 +101,12 @@ void roami_tx_gate(struct roami_node *node)
  */
 static bool hold_library(struct roami_tx_seen *seen, uintptr_t where)
 {
-	seen->same = seen->where == where ? seen->same + 1 : 1;
+	uint64_t sleeps = roami_os_sleeps();
+
+	/* One that calls the kernel in a loop is found at one place, too, but has not slept. */
+	seen->same = seen->where == where && seen->sleeps != sleeps ? seen->same + 1 : 1;
 	seen->where = where;
+	seen->sleeps = sleeps;
 	seen->all++;
 	return seen->same >= LIBRARY_TURNS || seen->all >= LIBRARY_LONG;
 }
