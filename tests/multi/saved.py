@@ -77,6 +77,16 @@ def twice():
             raise Wrong(f'left {left}')
 
 
+def nothing_left():
+    """A run that was saved before its end, and has nothing more to save when it is resumed, says nothing."""
+    with tempfile.TemporaryDirectory(prefix='roam-saved-') as directory:
+        killed(directory, kill_at=15)
+        words = command('fork', 2, 16)
+        right = re.search(r'^sum \w+$', run(words).out, re.MULTILINE).group()
+        env = environment(directory, 'save', {'ROAM_RESUME': directory}, every=1000)
+        expect(words, out=rf'^resumed at 15\n{right}$', env=env)
+
+
 def any_moment():
     """Killed from outside, perhaps in the middle of a checkpoint: what is there is whole."""
     picks = random.Random(5)
@@ -363,6 +373,7 @@ def quick():
     yield ('limit of file sizes', file_limit)
     yield ('full disk', full_disk)
     yield ('twice', twice)
+    yield ('nothing left', nothing_left)
     yield ('options', launcher_options)
     yield ('whole', whole)
     yield ('blocks of a node', refused_state, 'own', 'node 1 has allocated 3 blocks since CREATE')
