@@ -42,14 +42,14 @@
  * thread stops at its next page fault, or when a wait in a call of roam ends, or else by a signal,
  * in whose handler it waits.  A call of the system that the signal meets may return EINTR.  A
  * thread that is in a function of a library is left to return from it, and stopped there only if it
- * sleeps (25 signals in a row find it at one instruction), or if 5000 in a row find it in
- * libraries, for a second or more; there it may hold a lock of a library.  So the transaction's
- * function must not wait in any way for another thread of its node, and must take no lock that
- * another one ever takes: not the program's, and, where a node has several threads, none of a
- * library (malloc and printf have some).  roam_thread_init and roam_tx unblock the signal for their
- * thread.  One that has blocked it since then is waited for until it calls roam or faults, and so
- * is one in a call to a server of tuples; reports name it (ROAM_HANG, roam where).  roam_tx on
- * several threads of a node takes turns, in no order; roam_tx_retry waits for what these write,
+ * sleeps (25 signals in a row find it at one instruction, asleep since the last one), or if 5000 in
+ * a row find it in libraries, for a second or more; there it may hold a lock of a library.  So the
+ * transaction's function must not wait in any way for another thread of its node, and must take no
+ * lock that another one ever takes: not the program's, and, where a node has several threads, none
+ * of a library (malloc and printf have some).  roam_thread_init and roam_tx unblock the signal for
+ * their thread.  One that has blocked it since then is waited for until it calls roam or faults,
+ * and so is one in a call to a server of tuples; reports name it (ROAM_HANG, roam where).  roam_tx
+ * on several threads of a node takes turns, in no order; roam_tx_retry waits for what these write,
  * too.  A thread that has touched the heap without roam_thread_init cannot be held: roam_tx then
  * returns ROAM_ESTATE, and so it does under ROAM_THREADS, or where a program has no signal left
  * (see below).  A program must not let such a thread touch the heap for the first time during a
