@@ -69,13 +69,14 @@ def objects(build):
 def calls(build, files):
     """(file, a name that it leaves open, the file that defines it)."""
     defined, wanted = {}, []
-    for path, made in objects(build).items():
-        said = subprocess.run(["nm", made], check=True, stdout=subprocess.PIPE, text=True).stdout
-        for *_, kind, name in (line.split() for line in said.splitlines()):
-            if kind == "U":
-                wanted.append((path, name))
-            elif kind in "TDBRVW":
-                defined[name] = path
+    named = {made: path for path, made in objects(build).items()}
+    said = subprocess.run(["nm", "--print-file-name", *named], check=True, stdout=subprocess.PIPE, text=True).stdout
+    for made, _, line in (line.rpartition(":") for line in said.splitlines()):
+        *_, kind, name = line.split()
+        if kind == "U":
+            wanted.append((named[made], name))
+        elif kind in "TDBRVW":
+            defined[name] = named[made]
     for path, name in wanted:
         if defined.get(name) in files and path in files:
             yield path, name, defined[name]

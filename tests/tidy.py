@@ -128,18 +128,30 @@ def texts(path, source):
 
 # ------------------------------------------------------------------------------------- reading C
 
+NOT_END = re.compile(r"[^\n]")
+SPECIAL = re.compile(r"[/#\"']|\Z")  # where a comment, a literal or a line of the preprocessor may begin
+
+
 def blank(source):
     """The source with comments, literals' contents and preprocessor lines as spaces."""
-    out = list(source)
-    i, n = 0, len(source)
+    out = []
+    i, n, done = 0, len(source), 0
 
     def wipe(start, end):
-        for k in range(start, min(end, n)):
-            if out[k] != "\n":
-                out[k] = " "
+        nonlocal done
+        out.append(source[done:start])
+        out.append(NOT_END.sub(" ", source[start:end]))
+        done = min(end, n)
 
     line_start = True
     while i < n:
+        at = SPECIAL.search(source, i).start()
+        if at > i:  # blanks alone do not end a line's start
+            text = source[i:at]
+            last = text.rfind("\n")
+            line_start = (line_start if last < 0 else True) and not text[last + 1:].strip()
+            i = at
+            continue
         c = source[i]
         if source.startswith("/*", i):
             end = source.find("*/", i + 2)
@@ -169,14 +181,11 @@ def blank(source):
             wipe(i + 1, end)
             end += 1
         else:
-            if not c.isspace():
-                line_start = False
-            elif c == "\n":
-                line_start = True
+            line_start = False
             i += 1
             continue
         i = end
-    return "".join(out)
+    return "".join(out) + source[done:]
 
 
 class Function:
@@ -594,7 +603,7 @@ class Tree:
                     not re.search(rf"['/]{re.escape(os.path.basename(path))}'", everything):
                 self.found(path, 1, "list", "in no meson.build: never built")
         tests = "\n".join(self.meson(p) for p in self.files
-                          if p.startswith("tests/") and p.endswith("meson.build"))
+                          if p.startswith("tests/") and p.endswith("meson.build") or p == "tests/fuzz/run.py")
         for path in self.c_files("tests/"):
             stem = os.path.basename(path)[:-2]
             short = re.sub(r"_test$", "", stem)

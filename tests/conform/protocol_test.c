@@ -13,7 +13,6 @@
 #include "unit.h"
 #include "world.h"
 
-#define SEEDS       12u
 #define ID_LOCK     0x7400000000u
 #define ID_BARRIER  0x7500000000u
 #define ID_FLAG     0x7600000000u
@@ -149,7 +148,7 @@ static void test_all(void (*shape)(struct test *test), test_main_fn *fn,
 		     bool (*after)(struct test *test))
 {
 	for (unsigned i = 0; roami_protocols[i] != NULL; i++)
-		for (uint64_t seed = unit_seed(); seed < unit_seed() + SEEDS; seed++) {
+		for (uint64_t seed = unit_seed(); seed < unit_seed() + unit_seeds(4); seed++) {
 			struct test *test = calloc(1, sizeof(*test));
 			bool good;
 

@@ -41,7 +41,7 @@ SOURCES = {
     'xdp': ['src/transport/packet.c', 'src/transport/packet_lane.c', 'src/transport/xdp_attach.c',
             'src/transport/xdp_lane.c', 'src/transport/ear.c', *OS],
 }
-FEW = 1000  # runs, beside the corpus
+FEW = 300  # runs, beside the corpus
 FLAGS = ['-std=gnu11', '-g', '-D_GNU_SOURCE', '-fsanitize=fuzzer,address,undefined',
          '-fno-sanitize-recover=undefined']
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Installs a build into an empty directory and uses it as a user would, by pkg-config alone.
 
-usage: run.py BUILD SOURCE VERSION PROGRAM [CHECK]...
+usage: run.py BUILD SOURCE VERSION PROGRAM [few | CHECK...]
+
+few: some compilers, standards and headers of each check, which `quick` has time for.
 """
 import glob
 import itertools
@@ -16,6 +18,8 @@ import tempfile
 STRICT = ['-Wall', '-Wextra', '-Werror']
 COMPILERS = {'gcc': [], 'clang': []}
 COMPILERS_CXX = {'g++': ['-x', 'c++'], 'clang++': ['-x', 'c++']}
+NAMES_CXX = ('pastset', 'roam')
+STANDARDS_CXX = ('-std=c++17', '-std=c++20', '-std=c++2b')
 MANUALS = ['man1/roam.1', 'man3/roam.3', 'man3/roam-pastset.3', 'man3/roam-tx.3', 'man3/roam-save.3', 'man3/roam-pastset-cxx.3',
            'man3/roam-python.3', 'man7/roam.7', 'man7/roam-parmacs.7']
 CMAKE = '''
@@ -53,8 +57,8 @@ def call(command, **how):
 class Installed:
     """A build, installed below `root`."""
 
-    def __init__(self, build, source, version, program, root):
-        self.source, self.version, self.root = source, version, root
+    def __init__(self, build, source, version, program, root, few):
+        self.source, self.version, self.root, self.few = source, version, root, few
         self.program = program
         self.out = os.path.join(root, 'out')
         self.moved = []
@@ -85,21 +89,25 @@ class Installed:
         env = {key: value for key, value in self.env.items() if not key.startswith('ROAM_')}
         return call([program, *arguments], env=env, timeout=30)
 
+    def ways(self, step, *factors):
+        """The product; with `few`, each step-th of it."""
+        return list(itertools.product(*factors))[::step if self.few else 1]
+
     # ---------------------------------------------------------------------------------- checks
 
     def check_programs(self):
         """A program in C and in C++, with the shared library and with the static one."""
         wanted = f'roam {self.version}: 6\n'
-        for compiler, language in {**COMPILERS, **COMPILERS_CXX}.items():
-            for kind, more in (('--shared', []), ('--static', ['-static'])):
-                flags = self.config('--cflags', '--libs', *([kind] if more else []))
-                program = self.build(compiler, [*more, *language, self.program, '-x', 'none'], *flags)
-                said = self.run(program)
-                if said != wanted:
-                    raise Wrong(f'{compiler} {kind}: said {said!r}')
-                needs = 'libroam.so.0' in call(['readelf', '-d', program])
-                if needs == bool(more):
-                    raise Wrong(f'{compiler} {kind}: needs libroam.so.0: {needs}')
+        compilers = {**COMPILERS, **COMPILERS_CXX}.items()
+        for (compiler, language), more in self.ways(3, compilers, ([], ['-static'])):
+            flags = self.config('--cflags', '--libs', *(['--static'] if more else []))
+            program = self.build(compiler, [*more, *language, self.program, '-x', 'none'], *flags)
+            said = self.run(program)
+            if said != wanted:
+                raise Wrong(f'{compiler} {more}: said {said!r}')
+            needs = 'libroam.so.0' in call(['readelf', '-d', program])
+            if needs == bool(more):
+                raise Wrong(f'{compiler} {more}: needs libroam.so.0: {needs}')
 
     def check_headers(self):
         """Each header by itself, in C and C++."""
@@ -107,26 +115,25 @@ class Installed:
         if [os.path.basename(header) for header in headers] != \
                 ['dp.h', 'pastset.h', 'protocol.h', 'protocol_home.h', 'roam.h', 'save.h', 'transport.h', 'tx.h']:
             raise Wrong(f'headers: {headers}')
-        for header in headers:
+        compilers = [(compiler, ['-std=c11']) for compiler in COMPILERS] + \
+            [(compiler, [*language, standard]) for compiler, language in COMPILERS_CXX.items()
+             for standard in ('-std=c++11', '-std=c++20')]
+        flags = self.config('--cflags')
+        for header, (compiler, language) in self.ways(5, headers, compilers):
             name = os.path.basename(header)
             text = os.path.join(self.out, 'header.c')
             with open(text, 'w', encoding='utf-8') as file:
                 file.write(f'#include <roam/{name}>\n#include <roam/{name}>\n')
-            for compiler, language in {**COMPILERS, **COMPILERS_CXX}.items():
-                for standard in (['-std=c11'] if not language else ['-std=c++11', '-std=c++20']):
-                    call([compiler, *STRICT, '-Wpedantic', standard, *language, '-fsyntax-only',
-                          text, *self.config('--cflags')], env=self.env)
+            call([compiler, *STRICT, '-Wpedantic', *language, '-fsyntax-only', text, *flags], env=self.env)
 
     def check_cxx(self):
-        """Each C++ header by itself, in the first standard that it is for, and a later one."""
-        self.cxx(zip(COMPILERS_CXX, ('-std=c++17', '-std=c++20')))
-
-    def every_cxx(self):
-        """The same by each compiler.  Not among the quick ones: these headers take seconds."""
-        self.cxx(itertools.product(COMPILERS_CXX, ('-std=c++17', '-std=c++20', '-std=c++2b')))
+        """Each C++ header by itself, in each standard that it is for; `quick` has no time for all: each takes a
+        second."""
+        ways = zip(COMPILERS_CXX, ('-std=c++17', '-std=c++20'), NAMES_CXX)
+        self.cxx(ways if self.few else itertools.product(COMPILERS_CXX, STANDARDS_CXX, NAMES_CXX))
 
     def cxx(self, ways):
-        for (compiler, standard), name in itertools.product(ways, ('pastset', 'roam')):
+        for compiler, standard, name in ways:
             text = os.path.join(self.out, 'header.cpp')
             with open(text, 'w', encoding='utf-8') as file:
                 file.write(f'#include <roam/{name}.hpp>\n' * 2)
@@ -135,7 +142,7 @@ class Installed:
 
     def check_cxx_before(self):
         """Before C++17 it says so, and nothing else."""
-        for compiler, name in itertools.product(COMPILERS_CXX, ('pastset', 'roam')):
+        for compiler, name in itertools.product(COMPILERS_CXX, NAMES_CXX):
             done = subprocess.run([compiler, '-std=c++14', '-fsyntax-only', '-x', 'c++', '-',
                                    *self.config('--cflags')], env=self.env, text=True, check=False,
                                   input=f'#include <roam/{name}.hpp>\n', stderr=subprocess.PIPE)
@@ -214,8 +221,8 @@ class Installed:
             file.write("[binaries]\nc = 'gcc'\n[host_machine]\nsystem = 'linux'\n"
                        "cpu_family = 'aarch64'\ncpu = 'armv8'\nendian = 'little'\n")
         env = {**os.environ, 'PATH': f'{self.out}:{os.environ["PATH"]}'}
-        for line, more in (('not on linux on aarch64', ['--cross-file', cross]),
-                           ('pages of 4096 bytes', [])):
+        for (line, more), in self.ways(2, (('not on linux on aarch64', ['--cross-file', cross]),
+                                           ('pages of 4096 bytes', []))):
             done = subprocess.run(['meson', 'setup', *more, f'{self.out}/refused', self.source],
                                   env=env, text=True, stdout=subprocess.PIPE, check=False)
             if done.returncode == 0 or done.stdout.count('ERROR: ') != 1 or \
@@ -225,7 +232,7 @@ class Installed:
 
     def check_macros(self):
         """A SPLASH-2 program, by the macro file that pkg-config names."""
-        for variable, arguments in (('parmacs', ['--cflags', '--libs']), ('parmacs_pthread', [])):
+        for (variable, arguments), in self.ways(2, (('parmacs', ['--cflags', '--libs']), ('parmacs_pthread', []))):
             macros = self.config(f'--variable={variable}')[0]
             text = os.path.join(self.out, 'lu.c')
             with open(text, 'w', encoding='utf-8') as file:
@@ -243,17 +250,15 @@ class Installed:
         text = {'used': used, 'later': f'#define PAGE_SIZE 4096\n{used}',
                 'user.h': f'#include <sys/user.h>\n{used}'}
         options = (['-std=c99', '-D_XOPEN_SOURCE=600'], ['-std=gnu89'], ['-std=gnu99', '-fcommon'], [])
-        for variable in ('parmacs', 'parmacs_pthread'):
-            macros = self.config(f'--variable={variable}')[0]
-            for env in ('MAIN_ENV', 'EXTERN_ENV'):
-                sources = [f'{env}\n{more}' for more in text.values()]
-                for source in [*sources, f'#define PAGE_SIZE 4096\n{env}\n{used}']:
-                    expanded = call(['m4', '-Ulen', '-Uindex', macros, '-'], input=source)
-                    for compiler in COMPILERS:
-                        call([compiler, *STRICT, *options[len(source) % 4], '-fsyntax-only', '-x',
-                              'c', '-', *self.config('--cflags')], input=expanded, env=self.env)
+        macros = [self.config(f'--variable={variable}')[0] for variable in ('parmacs', 'parmacs_pthread')]
+        sources = [f'{env}\n{more}' for env in ('MAIN_ENV', 'EXTERN_ENV') for more in text.values()] + \
+            [f'#define PAGE_SIZE 4096\n{env}\n{used}' for env in ('MAIN_ENV', 'EXTERN_ENV')]
+        for file, source, compiler in self.ways(5, macros, sources, COMPILERS):
+            expanded = call(['m4', '-Ulen', '-Uindex', file, '-'], input=source)
+            call([compiler, *STRICT, *options[len(source) % 4], '-fsyntax-only', '-x', 'c', '-',
+                  *self.config('--cflags')], input=expanded, env=self.env)
 
-    def check_compare(self):
+    def every_compare(self):
         """The tool that was installed finds its comparison, and the comparison its tool."""
         text = os.path.join(self.out, 'program.c')
         with open(text, 'w', encoding='utf-8') as file:
@@ -318,11 +323,13 @@ class Installed:
 
 def main():
     build, source, version, program, *wanted = sys.argv[1:]
+    few = wanted == ['few']
     root = tempfile.mkdtemp(prefix='roam-install-')
     failed = 0
     try:
-        installed = Installed(build, source, version, program, root)
-        for name in wanted or sorted(name for name in dir(installed) if name.startswith('check_')):
+        installed = Installed(build, source, version, program, root, few)
+        names = sorted(name for name in dir(installed) if name.startswith(('check_',) if few else ('check_', 'every_')))
+        for name in names if few else wanted or names:
             try:
                 getattr(installed, name)()
                 print(f'ok {name}', flush=True)

@@ -16,6 +16,13 @@ uint64_t unit_seed(void)
 	return seed == NULL ? 1 : strtoull(seed, NULL, 0);
 }
 
+uint64_t unit_seeds(uint64_t few)
+{
+	const char *seeds = getenv("ROAM_SEEDS");
+
+	return seeds == NULL ? few : strtoull(seeds, NULL, 0);
+}
+
 /* splitmix64: every state is good, so seeds may be small numbers. */
 uint64_t unit_random(uint64_t *state)
 {

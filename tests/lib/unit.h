@@ -23,6 +23,9 @@ int unit_main(const char *suite, const CU_TestInfo *tests, int argc, char **argv
  */
 uint64_t unit_seed(void);
 
+/* How many seeds: ROAM_SEEDS, or a few. */
+uint64_t unit_seeds(uint64_t few);
+
 /* The next random number of a sequence; *state is its position, any value may start it. */
 uint64_t unit_random(uint64_t *state);
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 
-from harness import Wrong, expect, expect_end, launched, main, program, run, started
+from harness import Wrong, expect, expect_end, few, launched, main, program, rest, run, started, thin
 from shapes import ENDS, ENGINES, SIGNALLED, WAITS
 
 
@@ -104,6 +104,15 @@ def lasts_serving():
 
 
 def last_cases():
+    yield from thin(5, ordered_last_cases())
+    for who in (0, 1):
+        yield (f'waits, last of {who}', waits_for_last, who)
+    yield ('serves, last', lasts_serving)
+    yield ('stuck, last, run', stuck_last, 'run', 2)
+    yield ('stuck, last, fork', stuck_last, 'fork', 0)
+
+
+def ordered_last_cases():
     for who, count in (('all', 2), ('0', 1), ('1', 1)):
         for how, threads in (('only', 0), ('threads', 2 * count), ('joins', count), ('finished', 0)):
             yield (f'{how}, last of {who}, run', lasts,
@@ -118,11 +127,6 @@ def last_cases():
         yield (f'threads, last, {transport}', lasts,
                launched(2, program('last'), 'run', 'all', 'threads'), 2, 4,
                {'ROAM_TRANSPORT': transport})
-    for who in (0, 1):
-        yield (f'waits, last of {who}', waits_for_last, who)
-    yield ('serves, last', lasts_serving)
-    yield ('stuck, last, run', stuck_last, 'run', 2)
-    yield ('stuck, last, fork', stuck_last, 'fork', 0)
 
 
 def creator_dies(how, status, others):
@@ -210,12 +214,12 @@ def death_cases():
         for to_all in (False, True):
             yield (f'Ctrl-C {start} {"to all" if to_all else "to one"}', interrupted, start, to_all,
                    signal.SIGINT)
-        yield from leave_cases(start)
+        yield from thin(5, leave_cases(start))
         for who in (0, 1):
             for others in ('lock', 'late'):
                 yield (f'exit(0) of node {who} {start}, {others}', leaves_lock, start, who, others)
         yield (f'SIGTERM {start}', interrupted, start, False, signal.SIGTERM)
-    yield from early_cases()
+    yield from thin(4, early_cases())
     yield ('creator killed', creator_dies, 'kill', -9, 'barrier')
     yield ('launcher killed', launcher_killed)
 
@@ -237,10 +241,10 @@ def more_death_cases():
 
 
 GROUPS = {
-    'deaths': lambda: list(death_cases()),
-    'last': lambda: list(last_cases()),
-    'deaths_more': lambda: list(more_death_cases()),
+    'deaths': lambda: few(death_cases()),
+    'last': lambda: few(last_cases()),
+    'deaths_more': lambda: [*rest(death_cases()), *rest(last_cases()), *more_death_cases()],
 }
 
 if __name__ == '__main__':
-    main(GROUPS, at_once=4 if sys.argv[1:2] == ['last'] else 1)  # its cases wait for verdicts
+    main(GROUPS, at_once=4 if sys.argv[1:2] == ['last'] else 2)  # cases wait for verdicts

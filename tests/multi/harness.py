@@ -328,6 +328,24 @@ def started(start, name, *arguments):
     return words if start == 'fork' else launched(arguments[1], *words)
 
 
+class Later(tuple):
+    """A case that `quick` leaves to the rest of the suite."""
+
+
+def thin(step, cases):
+    """Of these cases `quick` runs the first one and each step-th after it."""
+    for at, case in enumerate(cases):
+        yield Later(case) if at % step else case
+
+
+def few(cases):
+    return [case for case in cases if not isinstance(case, Later)]
+
+
+def rest(cases):
+    return [case for case in cases if isinstance(case, Later)]
+
+
 def run_case(case):
     """Whether it is as expected."""
     name, function, *arguments = case

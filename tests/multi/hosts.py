@@ -13,7 +13,7 @@ import time
 
 import kernels_cover
 from creating import all_read, created, early, either, fed, one_pi
-from harness import Wrong, expect, main, program, run
+from harness import Later, Wrong, expect, few, main, program, rest, run, thin
 from netns import (ORDERED, PREFIX, PROTOCOLS, aes_here, by_host, env_of, host, hosts_or_skip,
                    launched, name_of, nothing_left, on, pids, reached_by, unreachable, well,
                    with_words, wrong)
@@ -208,7 +208,22 @@ def ported(nodes, threads, env=None):
         raise Wrong(f'{said!r}, before {wanted!r}')
 
 
-def quick_cases():
+def free_cases():
+    for letters in ('abc', 'abb'):
+        for heap in ('96M', '1G'):
+            yield (f'frees on {letters}, {heap}', well, launched(3, letters, program('frees'), 'run', 3, 1),
+                   '1 rounds of frees right', {'ROAM_HEAP': heap, 'ROAM_LOG': 'error'})
+
+
+def team_cases():
+    for how in ('all', 'loop', 'unequal'):
+        for nodes, letters in ((2, 'ab'), (4, 'ab')):
+            yield (f'{nodes} nodes of two threads, {how}', well,
+                   with_words(launched(nodes, letters, program('team'), how, 2 * nodes, 2, 1),
+                              '--threads', '2'), f'{2 * nodes} processes right')
+
+
+def first_cases():
     yield ('hello on 2 hosts', lines_of, 4, 'ab', False)
     yield ('hello on 3 hosts, marked', lines_of, 5, 'abc', True)
     yield ('CREATE of all', creates, 'all', 4, 'ab')
@@ -220,25 +235,22 @@ def quick_cases():
                                                    env=env_of())))
     yield ('CREATE after roam_start', well, launched(3, 'ab', program('either'), 3, 'create'),
            r'\Athe sum is 303\n\Z')
-    for letters in ('abc', 'abb'):
-        for heap in ('96M', '1G'):
-            yield (f'frees on {letters}, {heap}', well, launched(3, letters, program('frees'), 'run', 3, 1),
-                   '1 rounds of frees right', {'ROAM_HEAP': heap, 'ROAM_LOG': 'error'})
+    yield from thin(3, free_cases())
     for how, last in (('threads', ': a thread done'), ('finished', ' ends')):
         yield (f'pthread_exit of main, {how}', well,
                launched(3, 'abb', program('last'), 'run', 'all', how), f'node 0{last}\n')
-    for nodes, threads in ((4, 1), (2, 2)):
-        yield (f'a ported program, {nodes} nodes of {threads} threads', ported, nodes, threads)
+    for nodes, threads, kind in ((4, 1, Later), (2, 2, tuple)):
+        yield kind((f'a ported program, {nodes} nodes of {threads} threads', ported, nodes, threads))
     yield ('no CREATE follows', lambda: either(run(launched(3, 'ab', program('either'), 3),
                                                    env=env_of()), 3))
     yield ('the launcher\'s host, too', well, with_own(4, 'a', program('hello')), 'is 10')
     yield ('input', input_of_all, 3, 'ab')
-    yield ('input without end', input_as_wanted, 3 << 20, True, True)
-    yield ('input without end, one reads it', input_as_wanted, 22 << 20, True, False)
+    yield Later(('input without end', input_as_wanted, 3 << 20, True, True))
+    yield Later(('input without end, one reads it', input_as_wanted, 22 << 20, True, False))
     yield ('counters', stats, 3, 'abc')
     for seal, yes in ((None, True), ('encrypt', True), ('off', False)):
         yield (f'sealed, ROAM_SEAL={seal}', sealed, seal, yes)
-    yield from cipher_cases()
+    yield from thin(3, cipher_cases())
     yield ('other clocks on a host', other_clocks)
     yield ('status', wrong, launched(3, 'ab', 'sh', '-c', 'exit 3'), 3,
            rf'^roam: node [0-2] on host {PREFIX}[ab] \(pid \d+\) exited with status 3$')
@@ -254,11 +266,7 @@ def quick_cases():
     yield ('two on each host', two_ways, 4, 'ab', True, True, {})
     yield ('one on each host', two_ways, 2, 'ab', False, True, {})
     yield ('all on one host', two_ways, 4, 'a', True, False, {})
-    for how in ('all', 'loop', 'unequal'):
-        for nodes, letters in ((2, 'ab'), (4, 'ab')):
-            yield (f'{nodes} nodes of two threads, {how}', well,
-                   with_words(launched(nodes, letters, program('team'), how, 2 * nodes, 2, 1),
-                              '--threads', '2'), f'{2 * nodes} processes right')
+    yield from thin(3, team_cases())
     yield ('two on each host, all by udp', two_ways, 4, 'ab', False, True,
            {'ROAM_TRANSPORT': 'udp'})
     yield ('two on each host, by messages', two_ways, 4, 'ab', False, True,
@@ -344,8 +352,8 @@ def random_cases():
 
 
 GROUPS = {
-    'quick': lambda: list(quick_cases()),
-    'runs': lambda: list(run_cases()),
+    'quick': lambda: few(first_cases()),
+    'runs': lambda: [*rest(first_cases()), *run_cases()],
     'random': lambda: list(random_cases()),
 }
 

@@ -2,11 +2,13 @@
 """Random race-free programs on real processes: protocols x engines x ways to reach a peer's memory.
 
 usage: random_run.py [--seeds FIRST..LAST] [--seconds MOST] [--protocol NAME] [--engine NAME]
-                     [--way NAME] [--loss]
+                     [--way NAME] [--step COMBINATIONS] [--loss]
 
 A way is shm, by loads and stores or by messages as the seed draws (or one of them: onesided,
 messages), another transport of the build, or that one with ROAM_FAULTY: NAME+faulty.  Transports that
 must be named (`roam info transports`) are tried only if --way names them, too.
+
+With --step 5 only each fifth combination is tried.
 
 With --loss every program runs twice over udp, without and with loss, repeats and reordering: all
 must be right, and the second runs, taken together, may take LOSS_MAX times as long as the first.
@@ -96,9 +98,10 @@ def beside(own, models, name):
 
 
 def jobs(first, last, combinations):
+    """A combination has a place, by which it draws, and which --step does not change."""
     models = harness.protocols()
     for seed in range(first, last + 1):
-        for at, (protocol, engine, way) in enumerate(combinations):
+        for at, (protocol, engine, way) in combinations:
             env, command = drawn(seed, at, way,
                                  [name for name in models if beside(protocol, models, name)])
             if models[protocol] == 'ScC':
@@ -167,14 +170,15 @@ def main():
     parser.add_argument('--protocol', action='append')
     parser.add_argument('--engine', action='append')
     parser.add_argument('--way', action='append')
+    parser.add_argument('--step', type=int, default=1)
     parser.add_argument('--loss', action='store_true')
     wanted = parser.parse_args()
     first, dots, last = wanted.seeds.partition('..')
     if not dots:
         first, last = '1', first
-    combinations = list(itertools.product(wanted.protocol or list(harness.protocols()),
-                                          wanted.engine or harness.engines(),
-                                          wanted.way or ways()))
+    product = itertools.product(wanted.protocol or list(harness.protocols()), wanted.engine or harness.engines(),
+                                wanted.way or ways())
+    combinations = list(enumerate(product))[::wanted.step]
     if wanted.loss:
         sys.exit(run_loss(int(first), int(last), combinations))
     sys.exit(run_all(int(first), int(last), combinations, wanted.seconds))

@@ -13,7 +13,8 @@ import tempfile
 import time
 
 from creating import all_read, created, early, either, fed, not_again, one_pi
-from harness import END_MAX, SLACK, Wrong, expect, expect_end, launched, main, program, run
+from harness import (END_MAX, SLACK, Later, Wrong, expect, expect_end, few, launched, main, program, rest, run,
+                     thin)
 from shapes import ENGINES, KINDS, SIGNALLED, expect_env
 
 STUBBORN = 'trap "" INT TERM; echo ready 0 $$; while :; do sleep 0.05; done'
@@ -148,8 +149,8 @@ def create_cases():
         fed(launched(3, program('create'), 'again', 3)))))
     yield ('the creator dies before the seal', creator_dies)
     yield ('input of all, run', lambda: all_read(launched(3, 'cksum'), 3, run))
-    yield ('input beyond the limit of file sizes', long_input)
-    yield ('input that cannot be kept', kept_input)
+    yield Later(('input beyond the limit of file sizes', long_input))
+    yield Later(('input that cannot be kept', kept_input))
     yield ('input that nobody reads, and no end of it, run', expect,
            ['sh', '-c', 'yes | exec "$0" "$@"', *launched(3, 'true')])
     wrong = '^roam: the program asks for {} nodes, the launcher started {}$'
@@ -246,9 +247,9 @@ def others_key():
                'the key in .* is not safe: it belongs to another user$')
 
 
-def launcher_gone_early():
+def launcher_gone_early(turns):
     """Whenever the launcher is killed, no node blames the network, or anything else."""
-    for turn in range(40):
+    for turn in turns:
         with subprocess.Popen([program('roam'), 'run', '-n', '2', *(['-H', 'localhost'] * (turn % 4 > 0)),
                                program('hello')], stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE) as launcher:
@@ -267,16 +268,17 @@ def closed(command, env):
 
 def start_cases():
     yield from create_cases()
-    yield from closed_cases()
+    yield from thin(5, closed_cases())
     for case, env in slip_cases():
         yield (case[0], slip, env, *case[2:])
     for start in ('fork', 'run'):
         yield (f'limit of file sizes, {start}', file_limit, start)
     if os.geteuid() == 0:
         yield ('a key of another user', others_key)
-    yield ('launcher killed early', launcher_gone_early)
-    for start in ('fork', 'run'):
-        yield (f'64 nodes, {start}', many, start)
+    yield ('launcher killed early', launcher_gone_early, range(0, 40, 3))
+    yield Later(('launcher killed early', launcher_gone_early, range(40)))
+    yield ('64 nodes, run', many, 'run')
+    yield Later(('64 nodes, fork', many, 'fork'))
     for nodes, who, pause in ((2, 0, 0), (2, 1, 0), (2, 1, 1), (5, 3, 0), (5, 4, 1)):
         yield (f'absent {who} of {nodes}, {pause} s', absent, nodes, who, pause)
     yield ('no process joins', expect, launched(3, 'true'))
@@ -284,7 +286,7 @@ def start_cases():
            launched(3, 'sh', '-c', 'case $ROAM_BOOT in local:1:*) sleep 0.5;; esac'))
     for number in (signal.SIGINT, signal.SIGTERM):
         yield (f'stubborn, {number.name} twice', stubborn, number, True)
-    yield ('stubborn', stubborn, signal.SIGTERM, False)
+    yield Later(('stubborn', stubborn, signal.SIGTERM, False))
     yield ('kind', kind)
     yield ('launcher killed, under a shell', under_shell_launcher_killed)
     for command, status in (([program('hello')], 1), (launched(2, program('hello')), 2)):
@@ -293,7 +295,8 @@ def start_cases():
 
 
 GROUPS = {
-    'start': lambda: list(start_cases()),
+    'start': lambda: few(start_cases()),
+    'start_more': lambda: rest(start_cases()),
 }
 
 if __name__ == '__main__':

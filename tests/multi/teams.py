@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-from harness import Wrong, expect, launched, main, program, right, run, started, those
+from harness import Later, Wrong, expect, few, launched, main, program, rest, right, run, started, thin, those
 from shapes import DEFAULT, ENGINES, KINDS, ONE_HEAP, PROTOCOLS, expect_env, frees, with_option
 
 PAGE = 4096
@@ -69,12 +69,26 @@ def ends(turns, transport):
             raise Wrong(f'status {result.status}: {result.err!r}')
 
 
-def stack_cases():
-    """Faults on small stacks; with few pages, so that faults have to make room."""
+def small_stack_cases():
     for protocol in list(KINDS.values())[:-1]:
         for transport in ('shm', 'udp'):
             yield (f'stacks {protocol} {transport}', right, [program('stacks'), '3', '5'],
                    'stacks right', {'ROAM_PROTOCOL': protocol, 'ROAM_TRANSPORT': transport})
+
+
+def cut_cases():
+    for what, sizes, transports in (('locks', '12', ('shm', 'udp')), ('jumps', '23', ('shm', 'udp')),
+                                    ('values', '2', ('udp',)), ('reads', '2', ('shm',))):
+        for nodes in sizes:
+            for transport in transports:
+                # A thread that is cancelled there does not know whether it has the lock.
+                yield (f'cut {what} {nodes} {transport}', right, [program('cut'), what, nodes], 'cut right',
+                       {'ROAM_TRANSPORT': transport, 'ROAM_LOG': 'error' if what == 'locks' else 'warn'})
+
+
+def stack_cases():
+    """Faults on small stacks; with few pages, so that faults have to make room."""
+    yield from thin(3, small_stack_cases())
     lazy = KINDS['twins']
     yield (f'stacks {lazy} udp sigsegv, few pages', right, [program('stacks'), '3', '5'], 'stacks right',
            {'ROAM_PROTOCOL': lazy, 'ROAM_TRANSPORT': 'udp', 'ROAM_FAULT': 'sigsegv',
@@ -89,15 +103,10 @@ def stack_cases():
         for transport in ('shm', 'udp'):
             yield (f'calls {what} {transport}', right, [program('calls'), what, '3'], 'calls right',
                    {'ROAM_TRANSPORT': transport})
-    for what, sizes, transports in (('locks', '12', ('shm', 'udp')), ('jumps', '23', ('shm', 'udp')),
-                                    ('values', '2', ('udp',)), ('reads', '2', ('shm',))):
-        for nodes in sizes:
-            for transport in transports:
-                # A thread that is cancelled there does not know whether it has the lock.
-                yield (f'cut {what} {nodes} {transport}', right, [program('cut'), what, nodes], 'cut right',
-                       {'ROAM_TRANSPORT': transport, 'ROAM_LOG': 'error' if what == 'locks' else 'warn'})
+    yield from thin(3, cut_cases())
     for transport in ('shm', 'udp'):
-        yield f'cut ends {transport}', ends, 30, transport
+        yield f'cut ends {transport}', ends, 6, transport
+        yield Later((f'cut ends {transport}', ends, 30, transport))
     for what, text in (('longjmp', 'roam_touch is called by a thread that is within roam_barrier: a '
                                    'signal handler has jumped out of that, or calls roam'),
                        ('ended', 'a thread has ended within roam_barrier: ')):
@@ -433,8 +442,8 @@ def lock_cases():
 
 def soon_cases(seeds):
     """Calls that give up, both where a lock uses its record and where it uses messages."""
-    for text, env in matrix(seeds):
-        yield (f'soon fork 3 {text}', right, started('fork', 'soon', 'fork', 3, 200), 'in time', env)
+    yield from thin(3, ((f'soon fork 3 {text}', right, started('fork', 'soon', 'fork', 3, 200), 'in time', env)
+                        for text, env in matrix(seeds)))
     for start, env in (('run', {'ROAM_TRANSPORT': 'udp'}), ('run', {'ROAM_ONESIDED': '0'}),
                        ('fork', {'ROAM_THREADS': '2'}), *(('fork', {'ROAM_PROTOCOL': one}) for one in ONE_HEAP),
                        ('fork', {'ROAM_TRANSPORT': 'udp', 'ROAM_THREADS': '2'})):
@@ -460,11 +469,12 @@ GROUPS = {
     'threads': lambda: list(thread_cases()),
     'rounds': lambda: list(round_cases()),
     'team': lambda: list(team_cases()),
-    'stacks': lambda: list(stack_cases()),
+    'stacks': lambda: few(stack_cases()),
+    'stacks_more': lambda: rest(stack_cases()),
     'heap': lambda: list(heap_cases()),
     'locks': lambda: list(lock_cases()),
-    'soon': lambda: list(soon_cases([0])),
-    'soon_more': lambda: list(soon_cases([1, 2])),
+    'soon': lambda: few(soon_cases([0])),
+    'soon_more': lambda: [*rest(soon_cases([0])), *soon_cases([1, 2])],
 }
 
 if __name__ == '__main__':

@@ -7,7 +7,7 @@ usage: transactions.py quick | more
 import itertools
 import re
 
-from harness import (default_protocol, engines, expect, launched, main, program, run, those, Wrong)
+from harness import (default_protocol, engines, expect, few, launched, main, program, rest, run, thin, those, Wrong)
 
 TESTS = {'bank': 'tx', 'state': 'tx', 'retry': 'tx', 'blocks': 'tx', 'calls': 'tx', 'spins': 'tx_beside',
          'threads': 'tx_beside', 'mates': 'tx_beside'}
@@ -46,18 +46,28 @@ def done(command, env):
     expect(command, out='^done$', env=env, timeout=60)
 
 
-def cases(protocol, count, chaos, nodes):
+def start_cases(protocol, count, nodes):
     own = {'ROAM_PROTOCOL': protocol}
     for test, engine, start in itertools.product(TESTS, engines(), ('fork', 'run')):
         command = [program(TESTS[test]), start, test, str(nodes), str(count)]
         yield (f'{protocol} {test} {engine} {start}', done,
                command if start == 'fork' else launched(nodes, *command), {**own, 'ROAM_FAULT': engine})
+
+
+def way_cases(protocol, count, nodes):
+    own = {'ROAM_PROTOCOL': protocol}
     for test, way in itertools.product(TESTS, WAYS):
         if test == 'spins' and way.get('ROAM_TX_VALIDATE') == 'backward':
             continue  # nothing tells it before it ends
         words = ' '.join(f'{key}={value}' for key, value in way.items())
         yield (f'{protocol} {test} {words}', done, [program(TESTS[test]), 'fork', test, str(nodes), str(count)],
                {**own, **way})
+
+
+def cases(protocol, count, chaos, nodes):
+    own = {'ROAM_PROTOCOL': protocol}
+    yield from thin(3, start_cases(protocol, count, nodes))
+    yield from thin(7, way_cases(protocol, count, nodes))
     for test, seed in itertools.product(('bank', 'retry', 'blocks', 'threads'), range(1, chaos + 1)):
         yield (f'{protocol} {test} chaos {seed}', done, [program(TESTS[test]), 'fork', test, str(nodes), str(count)],
                {**own, 'ROAM_CHAOS': str(seed)})
@@ -104,7 +114,8 @@ def all_cases(count, chaos, nodes):
         yield from odd_cases(protocol)
 
 
-GROUPS = {'quick': lambda: list(all_cases(100, 1, 2)), 'more': lambda: list(all_cases(1500, 6, 3))}
+GROUPS = {'quick': lambda: few(all_cases(100, 1, 2)),
+          'more': lambda: [*rest(all_cases(100, 1, 2)), *all_cases(1500, 6, 3)]}
 
 if __name__ == '__main__':
     main(GROUPS)

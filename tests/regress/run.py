@@ -43,10 +43,14 @@ def descriptor_cases():
     for way, words in ways.items():
         command = [*words, harness.program('descriptors')]
         yield f'what exec closes, {way}', right, [*command, 'look', '2'], {}
-        for turn, protocol in enumerate(harness.kinds().values()):
-            env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engines[turn % len(engines)],
-                   'ROAM_TRANSPORT': 'udp' if way == 'run -H' else ['shm', 'udp'][turn // 2 % 2]}
-            yield f'all are closed, {way}, {env}', closed, [*command, 'close', '2'], env
+        yield from harness.thin(4, closed_cases(way, [*command, 'close', '2'], engines))
+
+
+def closed_cases(way, command, engines):
+    for turn, protocol in enumerate(harness.kinds().values()):
+        env = {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engines[turn % len(engines)],
+               'ROAM_TRANSPORT': 'udp' if way == 'run -H' else ['shm', 'udp'][turn // 2 % 2]}
+        yield f'all are closed, {way}, {env}', closed, command, env
 
 
 def some_cases():
@@ -73,20 +77,21 @@ def locked_cases():
                    {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine})
 
 
-def cases():
-    yield from descriptor_cases()
-    yield from some_cases()
-    yield from limited_cases()
-    yield from locked_cases()
-    yield from flat_cases(1)
+def lone_cases():
     for protocol in harness.kinds().values():
         for engine in harness.engines():
             yield (f'one node touches, {protocol}, {engine}', right, launched(1, 'lone_touches'),
                    {'ROAM_PROTOCOL': protocol, 'ROAM_FAULT': engine})
+
+
+def thread_cases():
     for nodes in (2, 3, 5):
         for turn in range(5):
             yield (f'threads that seal together, {nodes} nodes, {turn}', right,
                    launched(nodes, 'seal_threads'), {'ROAM_CHAOS': str(turn)})
+
+
+def tree_cases():
     for nodes in (2, 4, 6):
         for turn in range(3):
             env = {'ROAM_BARRIER': 'tree', 'ROAM_CHAOS': str(turn)}
@@ -94,22 +99,41 @@ def cases():
                    [harness.program('tree_threads'), str(nodes)], env)
             yield (f'a tree and threads, {nodes} nodes run, {turn}', right,
                    launched(nodes, 'tree_threads'), env)
-    for env in ({}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_FAULT': 'sigsegv'}):
-        for nodes in (2, 3, 4):
+
+
+def band_cases():
+    for nodes in (2, 3, 4):
+        for env in ({}, {'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_FAULT': 'sigsegv'}):
             words = ' '.join(f'{key}={value}' for key, value in env.items())
             yield (f'bands of {nodes} nodes {words}', right, [harness.program('bands'), str(nodes)], env)
-    for env in ({}, {'ROAM_ALLOC': 'own'}, {'ROAM_FAULT': 'sigsegv'}, {'ROAM_ONESIDED': '0'},
-                {'ROAM_TRANSPORT': 'udp'}):
-        for nodes in (2, 3, 4):
+
+
+def home_cases():
+    for nodes in (2, 3, 4):
+        for env in ({}, {'ROAM_ALLOC': 'own'}, {'ROAM_FAULT': 'sigsegv'}, {'ROAM_ONESIDED': '0'},
+                    {'ROAM_TRANSPORT': 'udp'}):
             yield (f'homes of {nodes} nodes {env}', right, [harness.program('homes'), str(nodes), '4'], env)
-    for threads in ('1', '2'):
-        yield (f'a seal at the end, {threads} threads', right, [harness.program('end_seals')],
-               {'ROAM_THREADS': threads})
+
+
+def protocol_cases():
     for turn, protocol in enumerate(harness.protocols()):
         yield (f'a cache of one page, {protocol}', right, [harness.program('evicts')],
                {'ROAM_PROTOCOL': protocol, 'ROAM_CACHE_PAGES': '1'})
         yield early_reuse(protocol, *EARLY[turn % len(EARLY)])
         yield buffers(protocol, PAGES[turn % len(PAGES)])
+
+
+def cases():
+    """Of each product `quick` runs a few cases, which have each engine, each way and each number of nodes."""
+    yield from descriptor_cases()
+    yield from some_cases()
+    for step, product in ((5, limited_cases()), (5, locked_cases()), (5, lone_cases()), (7, thread_cases()),
+                          (5, tree_cases()), (3, band_cases()), (3, home_cases()), (2, protocol_cases())):
+        yield from harness.thin(step, product)
+    yield from flat_cases(1)  # fewer are to leave in `quick`: the last of them
+    for threads in ('1', '2'):
+        yield (f'a seal at the end, {threads} threads', right, [harness.program('end_seals')],
+               {'ROAM_THREADS': threads})
 
 
 def flat(how, turns, env=None):
@@ -123,7 +147,8 @@ def flat_cases(times):
     for how, turns in {'rounds': 60, 'leaves': 300, 'alone': 100000, 'threads': 300, 'objects': 500,
                        'churn': 4000, 'ends': 1500}.items():
         # The rings of messages are written whole before a quarter of the turns is over.
-        yield flat(how, turns * times * (4 if how == 'ends' and times > 1 else 1))
+        case = flat(how, turns * times * (4 if how == 'ends' and times > 1 else 1))
+        yield harness.Later(case) if how == 'leaves' else case
     # (The guard pages around the segments of ended nodes once stayed.)
     yield flat('rounds', 20 * times, {'ROAM_FAULT': 'sigsegv'})
     yield flat('tx', 2000 * times * (10 if times > 1 else 1), {'ROAM_PROTOCOL': harness.those('transactions')[0]})
@@ -162,4 +187,5 @@ def many_cases():
 
 
 if __name__ == '__main__':
-    harness.main({'few': lambda: list(cases()), 'many': lambda: list(many_cases())})
+    harness.main({'few': lambda: harness.few(cases()), 'rest': lambda: harness.rest(cases()),
+                  'many': lambda: list(many_cases())})

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-ROAM, APPS, COMPARE_PY = map(os.path.abspath, sys.argv[1:])
+ROAM, APPS, COMPARE_PY = map(os.path.abspath, sys.argv[1:4])
 DECLARED = json.loads(subprocess.run([ROAM, 'info', 'protocols', '--json'], check=True,
                                      stdout=subprocess.PIPE).stdout)
 # The default protocol; another one; and one that brings diffs to readers.
