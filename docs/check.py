@@ -20,7 +20,8 @@ LINK = re.compile(r'\]\((?!https?:|#)([^)#]+)')
 QUOTED = re.compile(r'`([^`\n]+)`')
 VARIABLE = re.compile(r'\bROAM_[A-Z][A-Z_0-9]*[A-Z0-9]\b')
 HEADERS = ('include/roam/roam.h', 'include/roam/pastset.h', 'include/roam/dp.h', 'include/roam/parmacs.m4',
-           'include/roam/protocol.h', 'include/roam/protocol_home.h', 'include/roam/transport.h', 'src/base/options.def',
+           'include/roam/protocol.h', 'include/roam/protocol_home.h', 'include/roam/protocol_tx.h',
+           'include/roam/transport.h', 'src/base/options.def',
            'bench/main.c', 'bench/bench_apps.c', *glob.glob('src/transport/*.c'))
 
 

@@ -59,6 +59,7 @@
  */
 #include "ivy.h"
 #include "roam/protocol_home.h"
+#include "roam/protocol_tx.h"
 
 #include <string.h>
 

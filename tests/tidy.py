@@ -50,7 +50,8 @@ STRICT = {
 # Transports are chosen by what they declare; but this one is a layer over others, which base/layers.c opens.
 LAYER = "transport/faulty.h"
 # Besides these, headers of protocols/.
-PROTOCOL_INCLUDES = {"roam/protocol.h", "roam/protocol_home.h", "stdbool.h", "stddef.h", "stdint.h", "string.h"}
+PROTOCOL_INCLUDES = {"roam/protocol.h", "roam/protocol_home.h", "roam/protocol_tx.h", "stdbool.h", "stddef.h",
+                     "stdint.h", "string.h"}
 
 # What makes descriptors, and what of ours sees to it that none is 0, 1 or 2 (src/os/fds.c).
 DESCRIPTORS = re.compile(

@@ -11,6 +11,7 @@
 #include "base/node.h"
 #include "fault/interrupt.h"
 #include "os/restart.h"
+#include "roam/protocol_tx.h"
 
 enum {
 	ROAMI_TX_NONE,

@@ -113,7 +113,8 @@ class Installed:
         """Each header by itself, in C and C++."""
         headers = sorted(glob.glob(f'{self.root}/**/include/roam/*.h', recursive=True))
         if [os.path.basename(header) for header in headers] != \
-                ['dp.h', 'pastset.h', 'protocol.h', 'protocol_home.h', 'roam.h', 'save.h', 'transport.h', 'tx.h']:
+                ['dp.h', 'pastset.h', 'protocol.h', 'protocol_home.h', 'protocol_tx.h', 'roam.h', 'save.h',
+                 'transport.h', 'tx.h']:
             raise Wrong(f'headers: {headers}')
         compilers = [(compiler, ['-std=c11']) for compiler in COMPILERS] + \
             [(compiler, [*language, standard]) for compiler, language in COMPILERS_CXX.items()
