@@ -12,7 +12,7 @@
  *	twice	a block that is freed twice in one transaction
  *	leaves, gone, exits, out, waits	functions that do not return; a retry outside, and alone
  */
-#include "multi.h"
+#include "tx_work.h"
 
 #include <errno.h>
 #include <fenv.h>
@@ -24,50 +24,12 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
-#include <roam/tx.h>
-
 #define ACCOUNTS 24u
-#define STRIDE   (ROAM_PAGE_SIZE / sizeof(long) / 3) /* three of them on each page */
-#define PAGE     (ROAM_PAGE_SIZE / sizeof(long))
+#define STRIDE   (PAGE / 3) /* three of them on each page */
 
-#define LOCK ((const void *)(uintptr_t)turns)
-
-static unsigned count = 2000;
 static long *accounts; /* account i is at accounts[i * STRIDE] */
-static volatile long *pair, *baton, *turns;
 static void *volatile *slot;
 static const char *test;
-
-struct work {
-	unsigned seed;
-	unsigned attempts;
-	unsigned committed, aborted;
-	long last;
-};
-
-static unsigned draw(unsigned *seed, unsigned limit)
-{
-	*seed = *seed * 1103515245 + 12345;
-	return (*seed >> 8) % limit;
-}
-
-static void committed(void *arg)
-{
-	((struct work *)arg)->committed++;
-}
-
-static void aborted(void *arg)
-{
-	((struct work *)arg)->aborted++;
-}
-
-static void notes(struct work *work)
-{
-	/* Each of these calls may begin the attempt anew. */
-	must(roam_tx_on_commit(committed, work));
-	must(roam_tx_on_abort(aborted, work));
-	work->attempts++;
-}
 
 /* ----------------------------------------------------------------------------------------- bank */
 
@@ -356,12 +318,6 @@ static void second_done(void *arg)
 	order++;
 }
 
-static void nested(void *arg)
-{
-	(void)arg;
-	*baton += 1;
-}
-
 /* Called between the two functions of roam_tx_or_else, in none of them. */
 static void between(void *arg)
 {
@@ -583,9 +539,7 @@ int main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "run") == 0)
 		must(roam_start());
 	accounts = must_alloc(ACCOUNTS * STRIDE * sizeof(long));
-	pair = must_alloc(2 * ROAM_PAGE_SIZE);
-	baton = must_alloc(ROAM_PAGE_SIZE);
-	turns = must_alloc(8 * ROAM_PAGE_SIZE);
+	work_alloc();
 	slot = must_alloc(ROAM_PAGE_SIZE);
 	if (argc > 1 && strcmp(argv[1], "run") == 0) {
 		work();

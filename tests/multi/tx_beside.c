@@ -7,7 +7,7 @@
  *	threads	other threads of the node are held; one that is not registered is refused
  *	mates	transactions of a node's threads that wait for each other's locks and stores
  */
-#include "multi.h"
+#include "tx_work.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -16,50 +16,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include <roam/tx.h>
-
-#define PAGE (ROAM_PAGE_SIZE / sizeof(long))
-#define LOCK ((const void *)(uintptr_t)turns)
 #define MEETING ((const void *)(uintptr_t)pair)
-
-static unsigned count = 2000;
-static volatile long *pair, *baton, *turns;
-
-struct work {
-	unsigned seed;
-	unsigned attempts;
-	unsigned committed, aborted;
-	long last;
-};
-
-static unsigned draw(unsigned *seed, unsigned limit)
-{
-	*seed = *seed * 1103515245 + 12345;
-	return (*seed >> 8) % limit;
-}
-
-static void committed(void *arg)
-{
-	((struct work *)arg)->committed++;
-}
-
-static void aborted(void *arg)
-{
-	((struct work *)arg)->aborted++;
-}
-
-static void notes(struct work *work)
-{
-	must(roam_tx_on_commit(committed, work));
-	must(roam_tx_on_abort(aborted, work));
-	work->attempts++;
-}
-
-static void nested(void *arg)
-{
-	(void)arg;
-	*baton += 1;
-}
 
 /* ---------------------------------------------------------------------------------------- spins */
 
@@ -535,9 +492,7 @@ int main(int argc, char **argv)
 		test++;
 	if (runs)
 		must(roam_start());
-	pair = must_alloc(2 * ROAM_PAGE_SIZE);
-	baton = must_alloc(ROAM_PAGE_SIZE);
-	turns = must_alloc(8 * ROAM_PAGE_SIZE);
+	work_alloc();
 	if (runs) {
 		tests[test].fn();
 		first = roam_node() == 0;
