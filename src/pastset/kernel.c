@@ -485,13 +485,13 @@ bool roami_past_packs(struct roami_past *past, const struct roami_op *op)
 	return op->record != 0 && roami_past_element(past, op->ask.element)->packs;
 }
 
-void roami_past_told(struct roami_past *past, const struct roami_op *op, void *room,
-		     struct roami_told *told, struct roam_part *rest)
+void roami_past_outcome(struct roami_past *past, const struct roami_op *op, void *room,
+			struct roami_outcome *outcome, struct roam_part *rest)
 {
-	*told = roami_told_of(op);
+	*outcome = roami_outcome_of(op);
 	*rest = (struct roam_part){NULL, 0};
 	if ((op->ask.flags & ROAMI_ASK_RECORD) != 0)
-		told->record = op->record;
+		outcome->record = op->record;
 	else if (room != NULL)
 		*rest = (struct roam_part){room, op->bytes};
 	else if (op->record != 0)

@@ -37,7 +37,7 @@ struct roami_name;
 struct roami_past;
 
 /* The reply to an operation; then the tuple observed, or struct roam_ps_state. */
-struct roami_told {
+struct roami_outcome {
 	uint32_t err;
 	uint32_t bytes; /* of the tuple observed, or of that which was too long */
 	uint64_t moved;
@@ -47,13 +47,13 @@ struct roami_told {
 	uint32_t spare;
 };
 
-static inline struct roami_told roami_told_of(const struct roami_op *op)
+static inline struct roami_outcome roami_outcome_of(const struct roami_op *op)
 {
-	return (struct roami_told){.err = (uint32_t)op->err,
-				   .bytes = op->bytes,
-				   .moved = op->moved,
-				   .observed = op->observed,
-				   .skipped = op->skipped};
+	return (struct roami_outcome){.err = (uint32_t)op->err,
+				      .bytes = op->bytes,
+				      .moved = op->moved,
+				      .observed = op->observed,
+				      .skipped = op->skipped};
 }
 
 /*
@@ -178,7 +178,7 @@ void roami_past_expire(struct roami_past *past);
  * The reply to an operation that is done, and what follows it; `room` for a tuple that was
  * compressed, NULL if it is none.
  */
-void roami_past_told(struct roami_past *past, const struct roami_op *op, void *room,
-		     struct roami_told *told, struct roam_part *rest);
+void roami_past_outcome(struct roami_past *past, const struct roami_op *op, void *room,
+			struct roami_outcome *outcome, struct roam_part *rest);
 
 #endif

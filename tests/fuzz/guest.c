@@ -150,7 +150,7 @@ static void client_hears(struct client *client)
 		must(text != NULL && length <= ROAMI_GUEST_FRAME_MAX - sizeof(length));
 		memcpy(&head, text, sizeof(head));
 		must(head.kind == ROAMI_GUEST_WELCOME || head.kind == ROAMI_GUEST_ATTACHED ||
-		     head.kind == ROAMI_GUEST_BOUND || head.kind == ROAMI_GUEST_TOLD ||
+		     head.kind == ROAMI_GUEST_BOUND || head.kind == ROAMI_GUEST_OUTCOME ||
 		     head.kind == ROAMI_GUEST_LISTED || head.kind == ROAMI_GUEST_GONE);
 		if (head.kind == ROAMI_GUEST_ATTACHED) {
 			memcpy(&attached, text + sizeof(head), sizeof(attached));

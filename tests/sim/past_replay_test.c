@@ -213,32 +213,32 @@ static void client_ask(struct test *test, struct client *client)
 		ask_cancel(client, ask);
 }
 
-static void client_told(struct test *test, struct client *client, uint64_t number,
-			const uint8_t *data, size_t bytes)
+static void client_outcome(struct test *test, struct client *client, uint64_t number,
+			   const uint8_t *data, size_t bytes)
 {
-	struct roami_told told;
+	struct roami_outcome outcome;
 	struct ask *ask = client->asks;
 	uint64_t got = 0;
 
 	while (ask < client->asks + ASKS && (!ask->used || ask->number != number))
 		ask++;
 	if (ask == client->asks + ASKS || ask->connection != client->connection ||
-	    bytes < sizeof(told)) {
+	    bytes < sizeof(outcome)) {
 		test_fail(test, "an answer to nothing");
 		return;
 	}
-	memcpy(&told, data, sizeof(told));
-	if (told.err == ROAM_ECANCELED && !ask->cancelled)
+	memcpy(&outcome, data, sizeof(outcome));
+	if (outcome.err == ROAM_ECANCELED && !ask->cancelled)
 		test_fail(test, "not cancelled by the test");
-	if (told.observed != 0)
-		memcpy(&got, data + sizeof(told), sizeof(got));
+	if (outcome.observed != 0)
+		memcpy(&got, data + sizeof(outcome), sizeof(got));
 	else if (ask->op.op == ROAM_PS_STATE)
-		memcpy(&ask->request.state, data + sizeof(told), sizeof(ask->request.state));
-	ask->request.moved = told.moved;
-	ask->request.observed = told.observed;
-	ask->request.skipped = told.skipped != 0;
+		memcpy(&ask->request.state, data + sizeof(outcome), sizeof(ask->request.state));
+	ask->request.moved = outcome.moved;
+	ask->request.observed = outcome.observed;
+	ask->request.skipped = outcome.skipped != 0;
 	history_end(ask->event, ask->second, ++test->clock, &ask->request,
-		    (enum roam_err)told.err, ask->value, got);
+		    (enum roam_err)outcome.err, ask->value, got);
 	ask->used = false;
 }
 
@@ -288,8 +288,8 @@ static void client_frame(struct test *test, struct client *client, const uint8_t
 	} else if (client->state == ATTACHED && head.kind == ROAMI_GUEST_ATTACHED) {
 		client_joined(client, text);
 		client->heard = (uint32_t)client->channel.received;
-	} else if (client->state == JOINED && head.kind == ROAMI_GUEST_TOLD) {
-		client_told(test, client, head.number, text, bytes);
+	} else if (client->state == JOINED && head.kind == ROAMI_GUEST_OUTCOME) {
+		client_outcome(test, client, head.number, text, bytes);
 		client->heard = (uint32_t)client->channel.received;
 	} else if (head.kind == ROAMI_GUEST_GONE) {
 		test->gone++;

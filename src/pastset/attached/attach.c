@@ -563,13 +563,13 @@ void roami_attach_leave(struct roam_ps_server *server, struct roam_ps_element *e
 enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roami_ask *what,
 			       struct roam_ps_request *request)
 {
-	struct roami_told told = {.err = ROAM_OK};
+	struct roami_outcome outcome = {.err = ROAM_OK};
 	struct attach_ask ask = {.kind = ROAMI_GUEST_OP,
 				 .op = *what,
 				 .unsure = attach_unsure(element, what),
 				 .cancel = request->cancel,
-				 .head = (uint8_t *)&told,
-				 .head_max = sizeof(told)};
+				 .head = (uint8_t *)&outcome,
+				 .head_max = sizeof(outcome)};
 	enum roam_err err;
 
 	ask.parts[0] = (struct roam_part){&ask.op, sizeof(ask.op)};
@@ -587,9 +587,10 @@ enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roa
 	err = attach_do(element->server, &ask);
 	if (err != ROAM_OK)
 		return err;
-	if (ask.got < sizeof(told) || (told.observed != 0 && ask.got != sizeof(told) + told.bytes))
+	if (ask.got < sizeof(outcome) ||
+	    (outcome.observed != 0 && ask.got != sizeof(outcome) + outcome.bytes))
 		return ROAM_EPROTO;
-	return roami_client_outcome(request, &told);
+	return roami_client_outcome(request, &outcome);
 }
 
 /* -------------------------------------------------------------------------------- coming, going */

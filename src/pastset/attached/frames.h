@@ -30,7 +30,7 @@ enum {
 	ROAMI_GUEST_BIND,   /* struct roami_bind, then the name and the template's text */
 	ROAMI_GUEST_BOUND,  /* struct roami_ps_bound */
 	ROAMI_GUEST_OP,     /* struct roami_ask, then a tuple to move */
-	ROAMI_GUEST_TOLD, /* struct roami_told, then the tuple observed, or struct roam_ps_state */
+	ROAMI_GUEST_OUTCOME, /* struct roami_outcome, then the tuple or struct roam_ps_state */
 	ROAMI_GUEST_CANCEL, /* the operation of that number must not wait; no answer of its own */
 	ROAMI_GUEST_LIST,   /* struct roami_list */
 	ROAMI_GUEST_LISTED, /* struct roami_listed, then struct roami_listing of each element */
@@ -63,10 +63,10 @@ struct roami_list {
 
 /* Bytes of a frame as it is before it is closed. */
 #define ROAMI_GUEST_TEXT_MAX \
-	(sizeof(struct roami_guest_head) + sizeof(struct roami_told) + ROAM_PS_TUPLE_MAX)
+	(sizeof(struct roami_guest_head) + sizeof(struct roami_outcome) + ROAM_PS_TUPLE_MAX)
 #define ROAMI_GUEST_FRAME_MAX (ROAMI_GUEST_TEXT_MAX + ROAMI_CHANNEL_EXTRA)
 
-_Static_assert(sizeof(struct roami_told) >= sizeof(struct roami_ask) &&
+_Static_assert(sizeof(struct roami_outcome) >= sizeof(struct roami_ask) &&
 		       sizeof(struct roami_listings) <= ROAM_PS_TUPLE_MAX,
 	       "every frame fits");
 

@@ -21,7 +21,7 @@ enum roam_err roami_guests_init(struct roami_guests *all, struct roami_past *pas
 	if (all->bound < ROAMI_GUESTS_LEAST)
 		all->bound = ROAMI_GUESTS_LEAST;
 	memcpy(all->key, key, sizeof(all->key));
-	roami_past_job(past)->relay_told = roami_session_told;
+	roami_past_job(past)->relay_outcome = roami_session_outcome;
 	return roami_past_open(past);
 }
 

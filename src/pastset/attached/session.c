@@ -23,7 +23,7 @@ struct roami_errand {
 	uint64_t id;                 /* by which it is cancelled; */
 	uint32_t relay;              /* or its id at another node; 0: here */
 	struct roami_op op;
-	struct roami_told told; /* from there, with what follows it */
+	struct roami_outcome outcome; /* from there, with what follows it */
 	size_t room, got;
 	uint8_t rest[];
 };
@@ -34,7 +34,7 @@ struct roami_memo {
 	bool undone;     /* it was taken back, but for what it had moved */
 	bool sent;       /* on the connection that there is, */
 	uint32_t frame;  /* the so many-th of it */
-	struct roami_told told;
+	struct roami_outcome outcome;
 	size_t bytes;
 	uint8_t rest[];
 };
@@ -85,8 +85,8 @@ static bool memo_send(struct roami_session *session)
 	struct roami_guest *guest = session->guest;
 
 	roami_assert(guest != NULL);
-	memo->sent = roami_guest_send(guest, ROAMI_GUEST_TOLD, memo->number,
-				      &(struct roam_part){&memo->told, sizeof(memo->told)},
+	memo->sent = roami_guest_send(guest, ROAMI_GUEST_OUTCOME, memo->number,
+				      &(struct roam_part){&memo->outcome, sizeof(memo->outcome)},
 				      &(struct roam_part){memo->rest, memo->bytes});
 	memo->frame = (uint32_t)guest->channel.sent;
 	return memo->sent;
@@ -94,7 +94,7 @@ static bool memo_send(struct roami_session *session)
 
 /* Remembers an answer; NULL: no memory, and the client must not get an answer then. */
 static struct roami_memo *session_remember(struct roami_session *session, uint64_t number,
-					   const struct roami_told *told,
+					   const struct roami_outcome *outcome,
 					   const struct roam_part *rest)
 {
 	struct roami_memo *memo = malloc(sizeof(*memo) + rest->bytes);
@@ -106,7 +106,7 @@ static struct roami_memo *session_remember(struct roami_session *session, uint64
 	}
 	memset(memo, 0, sizeof(*memo));
 	memo->number = number;
-	memo->told = *told;
+	memo->outcome = *outcome;
 	memo->bytes = rest->bytes;
 	if (rest->bytes > 0)
 		memcpy(memo->rest, rest->data, rest->bytes);
@@ -139,29 +139,30 @@ static void op_release(struct roami_past *past, const struct roami_op *op)
 }
 
 /* Answers an operation begun at `to` that observes `from`.  false: there is no memory. */
-static bool told_answer(struct roami_session *session, uint64_t number, uint32_t to, uint32_t from,
-			const struct roami_told *told, const struct roam_part *rest)
+static bool outcome_answer(struct roami_session *session, uint64_t number, uint32_t to,
+			   uint32_t from, const struct roami_outcome *outcome,
+			   const struct roam_part *rest)
 {
-	roami_hosted_find(session->all, to)->moves += told->moved != 0;
-	roami_hosted_find(session->all, from)->observes += told->observed != 0;
-	return session_remember(session, number, told, rest) != NULL &&
+	roami_hosted_find(session->all, to)->moves += outcome->moved != 0;
+	roami_hosted_find(session->all, from)->observes += outcome->observed != 0;
+	return session_remember(session, number, outcome, rest) != NULL &&
 	       (session->guest == NULL || memo_send(session));
 }
 
-/* As told_answer, of an operation on an element of this node. */
+/* As outcome_answer, of an operation on an element of this node. */
 static bool op_answer(struct roami_session *session, uint64_t number, uint32_t to, uint32_t from,
 		      const struct roami_op *op)
 {
 	struct roami_past *past = session->all->past;
 	uint8_t room[ROAM_PS_TUPLE_MAX]; /* of the server's one thread */
 	bool packs = roami_past_packs(past, op), known;
-	struct roami_told told;
+	struct roami_outcome outcome;
 	struct roam_part rest;
 
 	if (packs)
 		roami_past_give(past, op, room);
-	roami_past_told(past, op, packs ? room : NULL, &told, &rest);
-	known = told_answer(session, number, to, from, &told, &rest);
+	roami_past_outcome(past, op, packs ? room : NULL, &outcome, &rest);
+	known = outcome_answer(session, number, to, from, &outcome, &rest);
 	op_release(past, op);
 	return known;
 }
@@ -188,17 +189,18 @@ static void errand_served(void *arg, const struct roami_op *op)
 	errand_done(errand);
 }
 
-void roami_session_told(void *arg, const struct roami_told *told, const void *rest, size_t bytes)
+void roami_session_outcome(void *arg, const struct roami_outcome *outcome, const void *rest,
+			   size_t bytes)
 {
 	struct roami_errand *errand = arg;
 
 	if (bytes > errand->room)
 		roami_node_fail(errand->all->past->node, "another node sent a malformed tuple");
-	errand->told = *told;
-	if (errand->told.moved == 0)
-		errand->told.moved = errand->op.moved; /* a mob's first half, before */
-	errand->op.err = (enum roam_err)told->err;
-	errand->op.moved = errand->told.moved;
+	errand->outcome = *outcome;
+	if (errand->outcome.moved == 0)
+		errand->outcome.moved = errand->op.moved; /* a mob's first half, before */
+	errand->op.err = (enum roam_err)outcome->err;
+	errand->op.moved = errand->outcome.moved;
 	errand->got = bytes;
 	memcpy(errand->rest, rest, bytes);
 	errand_done(errand);
@@ -259,7 +261,7 @@ static void errand_end(struct roami_errand *errand)
 	struct roami_session *session = errand->session;
 	struct roami_past *past = errand->all->past;
 	const struct roami_op *op = &errand->op;
-	struct roami_told told = {.moved = op->moved};
+	struct roami_outcome outcome = {.moved = op->moved};
 	struct roami_memo *memo;
 
 	if (session == NULL) {
@@ -270,13 +272,13 @@ static void errand_end(struct roami_errand *errand)
 	if (errand->lists) {
 		list_end(session, errand);
 	} else if (errand->away && op->err == ROAM_ECANCELED) {
-		memo = session_remember(session, errand->number, &told,
+		memo = session_remember(session, errand->number, &outcome,
 					&(struct roam_part){NULL, 0});
 		if (memo != NULL)
 			memo->undone = true;
 	} else if (errand->relay != 0) {
-		told_answer(session, errand->number, errand->to, errand->from, &errand->told,
-			    &(struct roam_part){errand->rest, errand->got});
+		outcome_answer(session, errand->number, errand->to, errand->from, &errand->outcome,
+			       &(struct roam_part){errand->rest, errand->got});
 	} else {
 		op_answer(session, errand->number, errand->to, errand->from, op);
 	}
@@ -375,9 +377,9 @@ static bool op_run(struct roami_session *session, uint64_t number, uint32_t to, 
 static bool session_refuse(struct roami_session *session, uint64_t number, enum roam_err err,
 			   uint64_t moved)
 {
-	const struct roami_told told = {.err = (uint32_t)err, .moved = moved};
+	const struct roami_outcome outcome = {.err = (uint32_t)err, .moved = moved};
 
-	return session_remember(session, number, &told, &(struct roam_part){NULL, 0}) &&
+	return session_remember(session, number, &outcome, &(struct roam_part){NULL, 0}) &&
 	       memo_send(session);
 }
 
@@ -502,7 +504,7 @@ bool roami_session_op(struct roami_session *session, uint64_t number, const stru
 		memo_push(session, memo);
 		return memo_send(session);
 	}
-	op.moved = memo->told.moved;
+	op.moved = memo->outcome.moved;
 	free(memo);
 	return (op.moved == 0 || op.ask.op == ROAM_PS_MOB) &&
 	       session_begin(session, number, &op, tuple, bytes);

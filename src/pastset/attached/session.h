@@ -81,9 +81,9 @@ void roami_session_away(struct roami_session *session);
  */
 void roami_session_end(struct roami_session *session, bool leaves);
 
-/* The outcome of an operation at another node; see relay_told of struct roami_past_job. */
-void roami_session_told(void *errand, const struct roami_told *told, const void *rest,
-			size_t bytes);
+/* The outcome of an operation at another node; see relay_outcome of struct roami_past_job. */
+void roami_session_outcome(void *errand, const struct roami_outcome *outcome, const void *rest,
+			   size_t bytes);
 
 /* Answers the operations that were served meanwhile. */
 void roami_sessions_answer(struct roami_guests *all);

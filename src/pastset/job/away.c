@@ -75,7 +75,7 @@ static size_t away_ask(const struct roam_ps_element *element, const struct roami
 		return 0;
 	}
 	got = roami_msg_call_end(wait.node, wait.call);
-	if (got < sizeof(struct roami_told))
+	if (got < sizeof(struct roami_outcome))
 		roami_node_fail(wait.node, "node %u sent a malformed PastSet reply",
 				element->owner);
 	return got;
@@ -89,14 +89,14 @@ static enum roam_err away_combine(const struct roam_ps_element *element,
 				  struct roam_ps_request *request, uint64_t round,
 				  const void *tuple)
 {
-	struct roami_told told = {
+	struct roami_outcome outcome = {
 		.moved = round, .observed = round, .bytes = element->template.bytes};
 	uint8_t sum[ROAMI_PARTIAL_MAX];
 
-	memcpy(sum, roami_taker_given(element->taker, round), told.bytes);
+	memcpy(sum, roami_taker_given(element->taker, round), outcome.bytes);
 	roami_function_combine(element->function, &element->template, sum, tuple);
-	memcpy(request->buffer, sum, told.bytes);
-	return roami_client_outcome(request, &told);
+	memcpy(request->buffer, sum, outcome.bytes);
+	return roami_client_outcome(request, &outcome);
 }
 
 /* The tuple that goes with the request; one that may fault goes by `room`. */
@@ -117,27 +117,27 @@ static enum roam_err away_do(const struct roam_ps_element *element, const struct
 			     struct roam_ps_request *request, void *room, size_t room_bytes)
 {
 	struct roam_part tuple = away_tuple(element, ask, request, room);
-	const uint8_t *data = (const uint8_t *)room + sizeof(struct roami_told);
+	const uint8_t *data = (const uint8_t *)room + sizeof(struct roami_outcome);
 	size_t got = away_ask(element, ask, &tuple, request, room, room_bytes);
-	struct roami_told told;
+	struct roami_outcome outcome;
 
 	if (got == 0)
 		return away_combine(element, request, ask->number, tuple.data);
-	memcpy(&told, room, sizeof(told));
-	if (told.observed != 0 &&
-	    (told.bytes > request->limit || got != sizeof(told) + told.bytes))
+	memcpy(&outcome, room, sizeof(outcome));
+	if (outcome.observed != 0 &&
+	    (outcome.bytes > request->limit || got != sizeof(outcome) + outcome.bytes))
 		roami_node_fail(element->node, "node %u sent a malformed PastSet reply",
 				element->owner);
-	if (told.observed != 0)
-		memcpy(request->buffer, data, told.bytes);
-	else if (request->op == ROAM_PS_STATE && got == sizeof(told) + sizeof(request->state))
+	if (outcome.observed != 0)
+		memcpy(request->buffer, data, outcome.bytes);
+	else if (request->op == ROAM_PS_STATE && got == sizeof(outcome) + sizeof(request->state))
 		memcpy(&request->state, data, sizeof(request->state));
-	return roami_client_outcome(request, &told);
+	return roami_client_outcome(request, &outcome);
 }
 
 /* Apart, for what it needs of the stack. */
 #define ROOM_SMALL 1024u
-#define ROOM_LARGE (sizeof(struct roami_told) + ROAM_PS_TUPLE_MAX)
+#define ROOM_LARGE (sizeof(struct roami_outcome) + ROAM_PS_TUPLE_MAX)
 
 __attribute__((noinline)) static enum roam_err away_small(const struct roam_ps_element *element,
 							  const struct roami_ask *ask,
@@ -189,7 +189,7 @@ static void away_end(struct roam_ps_element *element)
 
 static enum roam_err away_call(struct roam_ps_element *element, struct roam_ps_request *request)
 {
-	size_t room = sizeof(struct roami_told);
+	size_t room = sizeof(struct roami_outcome);
 	struct roami_ask ask;
 	enum roam_err err;
 
@@ -212,14 +212,14 @@ static enum roam_err away_record(struct roam_ps_element *element, const struct r
 				 struct roam_ps_request *request, roami_record *record)
 {
 	struct roam_part tuple = {record, roami_ask_carries(ask) ? sizeof(*record) : 0};
-	struct roami_told told;
+	struct roami_outcome outcome;
 
-	away_ask(element, ask, &tuple, request, &told, sizeof(told));
-	if (told.observed != 0 && told.bytes > request->limit)
+	away_ask(element, ask, &tuple, request, &outcome, sizeof(outcome));
+	if (outcome.observed != 0 && outcome.bytes > request->limit)
 		roami_node_fail(element->node, "node %u sent a malformed PastSet reply",
 				element->owner);
-	*record = told.record;
-	return roami_client_outcome(request, &told);
+	*record = outcome.record;
+	return roami_client_outcome(request, &outcome);
 }
 
 static void away_rele(struct roam_ps_element *element, roami_record record)

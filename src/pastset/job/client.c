@@ -28,13 +28,14 @@ uint64_t roami_client_now(const struct roam_ps_element *element)
 	return element->node->env->now(element->node);
 }
 
-enum roam_err roami_client_outcome(struct roam_ps_request *request, const struct roami_told *told)
+enum roam_err roami_client_outcome(struct roam_ps_request *request,
+				   const struct roami_outcome *outcome)
 {
-	request->moved = told->moved;
-	request->observed = told->observed;
-	request->got = told->bytes;
-	request->skipped = told->skipped != 0;
-	return (enum roam_err)told->err;
+	request->moved = outcome->moved;
+	request->observed = outcome->observed;
+	request->got = outcome->bytes;
+	request->skipped = outcome->skipped != 0;
+	return (enum roam_err)outcome->err;
 }
 
 /* ------------------------------------------------------------------------------------- requests */

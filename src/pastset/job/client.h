@@ -129,7 +129,8 @@ bool roami_client_begin(struct roam_ps_element *element, struct roam_ps_request 
 			struct roami_ask *ask, enum roam_err *err_p);
 
 /* Takes over what is known of the outcome but the tuple. */
-enum roam_err roami_client_outcome(struct roam_ps_request *request, const struct roami_told *told);
+enum roam_err roami_client_outcome(struct roam_ps_request *request,
+				   const struct roami_outcome *outcome);
 
 /* For reports: what a thread waits for, and whether that can end without the job's threads. */
 void roami_client_waits(struct roami_node *node, const struct roam_ps_element *element,

@@ -75,10 +75,10 @@ static void here_run(const struct roam_ps_element *element, const struct roam_ps
 
 static enum roam_err here_outcome(const struct roami_op *op, struct roam_ps_request *request)
 {
-	struct roami_told told = roami_told_of(op);
+	struct roami_outcome outcome = roami_outcome_of(op);
 
 	request->state = op->state;
-	return roami_client_outcome(request, &told);
+	return roami_client_outcome(request, &outcome);
 }
 
 static enum roam_err here_call(struct roam_ps_element *element, struct roam_ps_request *request)

@@ -9,7 +9,7 @@
 #define RELAY_BYTES_MAX (sizeof(struct roami_relay_head) + ROAM_PS_TUPLE_MAX)
 
 _Static_assert(RELAY_BYTES_MAX + sizeof(struct roami_ask) <= ROAMI_MSG_MAX &&
-		       RELAY_BYTES_MAX + sizeof(struct roami_told) <= ROAMI_MSG_MAX,
+		       RELAY_BYTES_MAX + sizeof(struct roami_outcome) <= ROAMI_MSG_MAX,
 	       "a tuple fits into a message");
 
 /* --------------------------------------------------------------------- where a program attaches */
@@ -74,20 +74,20 @@ void roami_relay_heard(struct roami_node *node, const struct roam_request *reque
 	struct roami_past_job *job = roami_past_job(roami_past_of(node));
 	const uint8_t *data = request->data;
 	struct roami_relay_head head;
-	struct roami_told told;
+	struct roami_outcome outcome;
 	struct roami_relay *relay;
 
-	if (request->bytes < sizeof(head) + sizeof(told))
+	if (request->bytes < sizeof(head) + sizeof(outcome))
 		roami_node_fail(node, "node %u sent a malformed PastSet message", request->from);
 	memcpy(&head, data, sizeof(head));
-	memcpy(&told, data + sizeof(head), sizeof(told));
+	memcpy(&outcome, data + sizeof(head), sizeof(outcome));
 	relay = &job->relays[head.id % ROAMI_AWAY_MAX];
 	roami_spin_lock(node, &job->relay_lock);
 	if (head.id != 0 && relay->id == head.id) {
 		relay->id = 0;
 		atomic_fetch_sub(&job->away, 1);
-		job->relay_told(relay->arg, &told, data + sizeof(head) + sizeof(told),
-			       request->bytes - sizeof(head) - sizeof(told));
+		job->relay_outcome(relay->arg, &outcome, data + sizeof(head) + sizeof(outcome),
+				   request->bytes - sizeof(head) - sizeof(outcome));
 	}
 	roami_spin_unlock(&job->relay_lock);
 }
@@ -96,9 +96,9 @@ void roami_relay_heard(struct roami_node *node, const struct roam_request *reque
 
 static void relay_list(struct roami_node *node, const struct roam_request *request, uint32_t first)
 {
-	const struct roami_told told = {.err = ROAM_OK};
+	const struct roami_outcome outcome = {.err = ROAM_OK};
 	struct roami_slab *room = roami_node_slab(node);
-	struct roam_part parts[2] = {{&told, sizeof(told)}, {room->bytes, 0}};
+	struct roam_part parts[2] = {{&outcome, sizeof(outcome)}, {room->bytes, 0}};
 
 	parts[1].bytes = roami_list_fill(roami_past_of(node), first, (void *)room->bytes);
 	roami_relay_reply(node, request, parts);

@@ -10,7 +10,7 @@
 #define ROAMI_RELAY_SERIALS ((1u << 31) / ROAMI_AWAY_MAX) /* of operations; the last is one less */
 
 /*
- * Sends an operation, with what goes with it; past->relay_told will hear of it.  Returns its id; 0:
+ * Sends an operation, with what goes with it; relay_outcome will hear of it.  Returns its id; 0:
  * ROAMI_AWAY_MAX are under way.
  */
 uint32_t roami_relay_begin(struct roami_past *past, unsigned owner, const struct roami_ask *ask,

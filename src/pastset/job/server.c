@@ -12,7 +12,7 @@
 #define ASK_BYTES_MAX (sizeof(struct roami_ask) + ROAM_PS_TUPLE_MAX)
 
 _Static_assert(ASK_BYTES_MAX <= ROAMI_MSG_MAX &&
-		       sizeof(struct roami_told) + ROAM_PS_TUPLE_MAX <= ROAMI_MSG_MAX,
+		       sizeof(struct roami_outcome) + ROAM_PS_TUPLE_MAX <= ROAMI_MSG_MAX,
 	       "a tuple fits into a message");
 
 __attribute__((noreturn)) static void server_malformed(struct roami_node *node,
@@ -68,17 +68,17 @@ static bool server_relayed(struct roami_past *past, const struct roam_request *r
 	return request->type == roami_past_type(past, ROAMI_PAST_RELAY);
 }
 
-/* `room`: as for roami_past_told. */
+/* `room`: as for roami_past_outcome. */
 static void server_reply(struct roami_past *past, const struct roam_request *request,
 			 const struct roami_op *op, void *room)
 {
-	struct roami_told told;
-	struct roam_part parts[2] = {{&told, sizeof(told)}, {NULL, 0}};
+	struct roami_outcome outcome;
+	struct roam_part parts[2] = {{&outcome, sizeof(outcome)}, {NULL, 0}};
 
-	roami_past_told(past, op, room, &told, &parts[1]);
-	if (told.record != 0)
+	roami_past_outcome(past, op, room, &outcome, &parts[1]);
+	if (outcome.record != 0)
 		roami_past_lend(past, roami_past_element(past, op->ask.element),
-				&(struct roami_lent){told.record, request->origin,
+				&(struct roami_lent){outcome.record, request->origin,
 						     op->ask.op == ROAMI_ASK_RESERVE});
 	if (server_relayed(past, request))
 		roami_relay_reply(past->node, request, parts);
@@ -272,7 +272,7 @@ static const struct roam_message service_messages[] = {
 	[ROAMI_PAST_RELAY] = {"ps relay", server_relay,
 			      sizeof(struct roami_relay_head) + ASK_BYTES_MAX},
 	[ROAMI_PAST_RELAYED] = {"ps relayed", roami_relay_heard,
-				 sizeof(struct roami_relay_head) + sizeof(struct roami_told) +
+				 sizeof(struct roami_relay_head) + sizeof(struct roami_outcome) +
 					 ROAM_PS_TUPLE_MAX},
 	[ROAMI_PAST_PARTIAL] = {"ps partial", roami_partial_heard,
 				sizeof(struct roami_partial_head) + ROAMI_PARTIAL_MAX},

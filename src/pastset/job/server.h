@@ -16,7 +16,7 @@ enum {
 	ROAMI_PAST_CANCEL, /* the call of the sender's with this id must not wait any longer */
 	ROAMI_PAST_ALARM,  /* to oneself */
 	ROAMI_PAST_RELAY, /* struct roami_relay_head, struct roami_ask, a tuple: see relay.c */
-	ROAMI_PAST_RELAYED, /* struct roami_relay_head, struct roami_told, what follows it */
+	ROAMI_PAST_RELAYED, /* struct roami_relay_head, struct roami_outcome, what follows it */
 	ROAMI_PAST_PARTIAL, /* struct roami_partial_head, then a tuple: see partial.h */
 	ROAMI_PAST_TYPES
 };
@@ -26,7 +26,7 @@ extern const struct roami_room roami_past_room;
 /* An operation of a program attached here that is under way at another node. */
 struct roami_relay {
 	uint32_t id; /* 0: free */
-	void *arg;   /* for relay_told */
+	void *arg;   /* for relay_outcome */
 };
 
 /* A node's share of PastSet: the state of the extension. */
@@ -39,8 +39,8 @@ struct roami_past_job {
 	uint32_t relay_serial;
 	struct roami_relay relays[ROAMI_AWAY_MAX];
 	/* Set by the part for attached programs: what became of a relay; relay_lock is held. */
-	void (*relay_told)(void *arg, const struct roami_told *told, const void *rest,
-			   size_t bytes);
+	void (*relay_outcome)(void *arg, const struct roami_outcome *outcome, const void *rest,
+			      size_t bytes);
 	struct roami_serve *serve; /* where programs attach to this node; NULL: nowhere */
 	void (*unserve)(struct roami_past *past); /* ends that; NULL: nothing ever began */
 };
