@@ -280,7 +280,7 @@ static void far_exit(struct far *far, unsigned node)
 			 "node %u on host %s (pid %d) was killed by signal %d (%s)%s", node,
 			 far_where(far, node), (int)what[1], WTERMSIG(status),
 			 strsignal(WTERMSIG(status)), thread);
-	else if (WEXITSTATUS(status) == ROAMI_EXIT_TOLD)
+	else if (WEXITSTATUS(status) == ROAMI_EXIT_REPORTED)
 		far_fail(far, TOOL_FAILED, node, false, NULL);
 	else if (WEXITSTATUS(status) != 0)
 		far_fail(far, WEXITSTATUS(status), node, true,

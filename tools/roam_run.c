@@ -434,7 +434,7 @@ static bool run_told(const struct run *run)
 
 	if (ctl == NULL)
 		return false;
-	told = atomic_load(&ctl->told) != 0;
+	told = atomic_load(&ctl->reported) != 0;
 	run_ctl_close(ctl);
 	return told;
 }
@@ -476,7 +476,7 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 		child_killed(run, node, WTERMSIG(wait_status), waits, thread);
 		return;
 	}
-	if (WEXITSTATUS(wait_status) == ROAMI_EXIT_TOLD) {
+	if (WEXITSTATUS(wait_status) == ROAMI_EXIT_REPORTED) {
 		run_fail(run, TOOL_FAILED, 0);
 		return;
 	}

@@ -144,7 +144,7 @@ static int where_ask(struct roami_ctl *ctl)
 	uint32_t asked = atomic_fetch_add(&ctl->where, 1) + 1, bytes;
 
 	roami_look_at(ctl);
-	for (unsigned ms = 0; (int32_t)(atomic_load(&ctl->where_told) - asked) < 0;
+	for (unsigned ms = 0; (int32_t)(atomic_load(&ctl->where_reported) - asked) < 0;
 	     ms += EVERY_MS) {
 		if (ms >= ANSWER_MS) {
 			tool_say("where: process %d does not answer within %u s: it is stopped, "

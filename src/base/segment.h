@@ -245,7 +245,7 @@ struct roami_ctl {
 	_Atomic uint32_t returned; /* the node's function returned */
 	_Atomic uint32_t threads;  /* registered application threads; read at each barrier */
 	_Atomic int32_t before;    /* of the node before this one: its pid, see launch/wireup.c */
-	_Atomic uint32_t told;     /* node 0's: why the job fails is said; enum roami_telling */
+	_Atomic uint32_t reported; /* node 0's: why the job fails; enum roami_reporting */
 	_Atomic uint32_t warned;   /* node 0's: a node has said that the model is too weak */
 	_Atomic uint32_t dying;    /* a thread that ends the node, as roami_boot_dying reads it */
 	_Atomic uint32_t misused;  /* node 0's: kinds of misuse that a node has reported; bits */
@@ -257,7 +257,7 @@ struct roami_ctl {
 	_Atomic uint32_t token; /* of this node's last probe of far ones; see run/probe.h */
 	_Atomic uint32_t tokens[ROAMI_NODES_MAX]; /* of far nodes that wait for an answer */
 	_Atomic uint32_t where;      /* how often `roam where` has asked what all wait for */
-	_Atomic uint32_t where_told; /* and which time it has been told, */
+	_Atomic uint32_t where_reported; /* and which time was answered, */
 	_Atomic uint32_t where_bytes; /* by so many bytes of `report` */
 	struct roami_probed probed;
 	_Atomic uint32_t seats; /* of `waits`, that were ever used */

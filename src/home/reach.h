@@ -209,16 +209,16 @@ const void *roami_reach_choose(const struct roami_node *node, const void *record
 
 /*
  * Of two ways to look at a peer's control page: `mapped`, in the peer's own page, also after its
- * node has stopped answering; or `told`, in the copy here of what the peer has sent.
+ * node has stopped answering; or `copied`, in the copy here of what the peer has sent.
  */
 const void *roami_reach_choose_ctl(const struct roami_node *node, unsigned peer,
-				   const void *mapped, const void *told);
+				   const void *mapped, const void *copied);
 
 /*
  * The copy here of the control page of a peer that has sent what is to go there.  Fails the node if
  * it keeps no copy, because the peer's own page is mapped.
  */
-struct roami_ctl *roami_reach_told(struct roami_node *node, unsigned peer);
+struct roami_ctl *roami_reach_copy(struct roami_node *node, unsigned peer);
 
 /*
  * Reads the words of pages when the job ends: nodes of this host no longer answer, so words in

@@ -352,13 +352,13 @@ const void *roami_reach_choose(const struct roami_node *node, const void *record
 }
 
 const void *roami_reach_choose_ctl(const struct roami_node *node, unsigned peer,
-				   const void *mapped, const void *told)
+				   const void *mapped, const void *copied)
 {
-	roami_assert(mapped != NULL && told != NULL);
-	return ctl_mapped(node, peer) ? mapped : told;
+	roami_assert(mapped != NULL && copied != NULL);
+	return ctl_mapped(node, peer) ? mapped : copied;
 }
 
-struct roami_ctl *roami_reach_told(struct roami_node *node, unsigned peer)
+struct roami_ctl *roami_reach_copy(struct roami_node *node, unsigned peer)
 {
 	roami_contract(roami_msg_polling(node));
 	if (ctl_mapped(node, peer))

@@ -66,12 +66,12 @@ __attribute__((noreturn)) static void fork_orphan(struct roami_ctl *creator, pid
 	int status = 0;
 
 	if (fork_killed(parent, pidfd, &status) &&
-	    atomic_exchange(&creator->told, ROAMI_TOLD) == ROAMI_TOLD_NOT)
+	    atomic_exchange(&creator->reported, ROAMI_REPORTED) == ROAMI_REPORTED_NOT)
 		fprintf(stderr,
 			"roam: node 0 (pid %d) was killed by signal %d (%s) while it created "
 			"nodes\n",
 			(int)parent, WTERMSIG(status), strsignal(WTERMSIG(status)));
-	_exit(ROAMI_EXIT_TOLD);
+	_exit(ROAMI_EXIT_REPORTED);
 }
 
 /* Waits until the job is sealed; returns the number of nodes that it then has. */
@@ -107,7 +107,7 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 	memset(job->bases, 0, sizeof(job->bases)); /* not inherited */
 	err = roami_job_map_segment(job, 0);
 	if (err != ROAM_OK)
-		_exit(ROAMI_EXIT_TOLD);
+		_exit(ROAMI_EXIT_REPORTED);
 	nodes = fork_sealed(roami_job_ctl(job, 0), parent, pidfd);
 	if (job->me >= nodes)
 		_exit(0);
@@ -137,11 +137,11 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 	if (err == ROAM_OK)
 		err = roami_watch_creator(job, parent);
 	if (err != ROAM_OK)
-		_exit(ROAMI_EXIT_TOLD);
+		_exit(ROAMI_EXIT_REPORTED);
 	roami_job_seal_allocs(job);
 	roami_stats_begin(job->node->stats);
 	if (roami_team_start(job, fn) != ROAM_OK)
-		_exit(ROAMI_EXIT_TOLD);
+		_exit(ROAMI_EXIT_REPORTED);
 	roami_team_call(job, roami_team_function(job, 0, fn), fork_child_end);
 	_exit(0); /* it does not come back */
 }
@@ -242,7 +242,7 @@ static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(
 		err = roami_watch_start(job, job->pids);
 	if (err != ROAM_OK) {
 		roami_job_says(job, err, "cannot start the nodes");
-		roami_job_await_told(job); /* it may be one of those that are killed now */
+		roami_job_await_reported(job); /* it may be one of those that are killed now */
 	}
 	for (unsigned i = 1; i < nodes && err != ROAM_OK; i++)
 		if (job->pids[i] > 0)

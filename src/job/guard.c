@@ -319,9 +319,9 @@ static bool guard_is_new(struct roami_guard *guard, uint64_t offset)
 {
 	uint32_t i = 0;
 
-	while (i < guard->told_count && guard->told[i] != offset)
+	while (i < guard->scanned_count && guard->scanned[i] != offset)
 		i++;
-	return i == guard->told_count;
+	return i == guard->scanned_count;
 }
 
 static void guard_scan_one(struct roami_job *job, const struct roami_block *block)
@@ -332,8 +332,8 @@ static void guard_scan_one(struct roami_job *job, const struct roami_block *bloc
 	if (block == NULL || block->bytes == 0 || !guard_is_new(guard, block->offset))
 		return;
 	guard_look(job, block->offset, "at the end");
-	if (atomic_load(&guard->found) > before && guard->told_count < ROAMI_GUARD_TOLD)
-		guard->told[guard->told_count++] = block->offset;
+	if (atomic_load(&guard->found) > before && guard->scanned_count < ROAMI_GUARD_REPORTS)
+		guard->scanned[guard->scanned_count++] = block->offset;
 }
 
 void roami_guard_scan(struct roami_job *job)

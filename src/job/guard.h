@@ -16,7 +16,7 @@
 
 struct roami_job;
 
-#define ROAMI_GUARD_TOLD 64u
+#define ROAMI_GUARD_REPORTS 64u
 #define ROAMI_GUARD_KEPT 4096u /* freed blocks that are not yet used again */
 
 struct roami_guard {
@@ -30,8 +30,8 @@ struct roami_guard {
 	_Atomic uint64_t found; /* by this process */
 	uint64_t others;     /* by nodes that have ended */
 	uint64_t reported;
-	uint32_t told_count; /* blocks that the scan has reported */
-	uint64_t told[ROAMI_GUARD_TOLD];
+	uint32_t scanned_count; /* blocks that the scan has reported */
+	uint64_t scanned[ROAMI_GUARD_REPORTS];
 };
 
 /* roami_job_alloc and roami_job_free with red zones; `from`: the program's code that calls. */

@@ -18,7 +18,7 @@
 
 #define TICK_NS   UINT64_C(1000000000)
 #define OTHERS_US 100000u /* time in which others pass on the same signal: nodes of this host, */
-#define TOLD_NS   TICK_NS /* nodes of another host */
+#define REPORT_NS   TICK_NS /* nodes of another host */
 #define SAMPLE_US 1000u   /* between two looks whether a thread has told where it is */
 #define BLOCKED_MAX 20u   /* such looks in a row at a thread that blocks the signal */
 #define HANG_NEEDED (sizeof((struct roami_hang){0}.needed) / sizeof(struct roami_fd_mark))
@@ -256,7 +256,7 @@ static void hang_report(struct roami_hang *hang)
 		hang_who(node, peer, who, sizeof(who));
 		if (!roami_look_answered(hang, peer))
 			hang_say(hang, "roam: %s does not answer\n", who);
-		if (!hang->look[peer]->told || roami_look_answered(hang, peer))
+		if (!hang->look[peer]->copied || roami_look_answered(hang, peer))
 			hang_line(hang, ctls, peer);
 	}
 	hang_statics(hang);
@@ -278,7 +278,7 @@ static uint64_t turns_begun(const struct roami_hang *hang, bool far, bool *still
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		const struct roami_ctl *ctl = node->segments[peer].ctl;
 
-		if (hang->look[peer]->told != far)
+		if (hang->look[peer]->copied != far)
 			continue;
 		for (unsigned i = 0; !far && i < atomic_load(&ctl->seats); i++)
 			turns += atomic_load(&ctl->waits[i].turn);
@@ -395,7 +395,7 @@ static void hang_late(struct roami_hang *hang, uint64_t now)
 {
 	uint64_t after = hang->node->options->hang * UINT64_C(1000000000);
 
-	if (after == 0 || hang->told)
+	if (after == 0 || hang->reported)
 		return;
 	if (!hang->far_noted)
 		hang_far_moves(hang);
@@ -405,7 +405,7 @@ static void hang_late(struct roami_hang *hang, uint64_t now)
 		hang->still_since = now;
 		return;
 	}
-	hang->told = true;
+	hang->reported = true;
 	hang_report(hang);
 }
 
@@ -418,7 +418,7 @@ static void hang_tick(struct roami_hang *hang)
 	if (turns != hang->turns || hang->still_since == 0) {
 		hang->turns = turns;
 		hang->still_since = now;
-		hang->told = hang->probing = hang->far_noted = false;
+		hang->reported = hang->probing = hang->far_noted = false;
 		hang->skip = hang->skipped = 0;
 		return;
 	}
@@ -437,13 +437,13 @@ static void hang_where(struct roami_hang *hang)
 	struct roami_ctl *ctl = hang->node->self->ctl;
 	uint32_t where = atomic_load(&ctl->where);
 
-	if (where == atomic_load(&ctl->where_told))
+	if (where == atomic_load(&ctl->where_reported))
 		return;
 	hang->where = true;
 	atomic_store(&ctl->where_bytes, 0);
 	hang_report(hang);
 	hang->where = false;
-	atomic_store(&ctl->where_told, where);
+	atomic_store(&ctl->where_reported, where);
 }
 
 /* Whether a numbered SIGQUIT has come since the last call. */
@@ -466,7 +466,7 @@ static void hang_gather(struct roami_hang *hang)
 	usleep(OTHERS_US);
 	atomic_store(&hang->node->self->ctl->ask, ROAMI_ASK_NONE);
 	hang_numbered(hang);
-	hang->told_at = roami_os_now_ns();
+	hang->reported_at = roami_os_now_ns();
 }
 
 /* If a signal of this node, or another node, asks for a report, node 0 makes it, once for all. */
@@ -482,7 +482,7 @@ static void hang_pass(struct roami_hang *hang)
 		hang->look[0]->pass(node, by);
 		return;
 	}
-	if (!numbered && by == ROAMI_ASK_FAR && roami_os_now_ns() - hang->told_at <= TOLD_NS)
+	if (!numbered && by == ROAMI_ASK_FAR && roami_os_now_ns() - hang->reported_at <= REPORT_NS)
 		return;
 	if (by != ROAMI_ASK_NONE)
 		hang_gather(hang);

@@ -19,7 +19,7 @@ struct roami_hang;
  * How this node looks at a peer: in the peer's control page, or in the copy here of what it tells.
  */
 struct roami_look {
-	bool told; /* the copy: it is as old as the peer's last answer */
+	bool copied; /* the copy: it is as old as the peer's last answer */
 	/* Asks the peer to say how it is; `token`: an answer by message will have it. */
 	void (*ask)(struct roami_hang *hang, unsigned peer, uint32_t token);
 	bool (*answered)(const struct roami_hang *hang, unsigned peer);
@@ -61,8 +61,8 @@ struct roami_hang {
 	uint64_t turns;
 	uint64_t far_turns;
 	bool far_noted;
-	bool told; /* ROAM_HANG has reported this standstill */
-	uint64_t told_at;       /* when the last report by a signal began */
+	bool reported; /* ROAM_HANG has reported this standstill */
+	uint64_t reported_at;   /* when the last report by a signal began */
 	uint32_t quits[ROAMI_QUITS]; /* the last that this node has passed on, or reported for */
 	bool where;             /* the report under way is for `roam where` */
 	uint32_t skip, skipped; /* ticks without a probe: still to come, and after the last probe */

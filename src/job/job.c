@@ -345,7 +345,7 @@ void roami_job_decide(struct roami_job *job)
 		err = roami_rerun_spmd(job);
 	pthread_mutex_unlock(&job->seal);
 	if (err != ROAM_OK)
-		_exit(ROAMI_EXIT_TOLD); /* neither the old heap nor the new one is mapped */
+		_exit(ROAMI_EXIT_REPORTED); /* neither the old heap nor the new one is mapped */
 }
 
 enum roam_err roami_job_seal(struct roami_job *job)

@@ -178,11 +178,14 @@ void roami_job_needs(struct roami_job *job, enum roam_model model);
 
 /* ---- says.c: errors, in one line */
 
-/* Whether a process has told why the job fails; what does not begin here is TOLD_BEGUN for ever. */
-enum roami_telling { ROAMI_TOLD_NOT, ROAMI_TOLD_BEGUN, ROAMI_TOLD };
+/*
+ * Whether a process has reported why the job fails; a report that does not begin here stays
+ * REPORT_BEGUN for ever.
+ */
+enum roami_reporting { ROAMI_REPORTED_NOT, ROAMI_REPORT_BEGUN, ROAMI_REPORTED };
 
 /* Leaves a process that tells why the job fails the time to do so, before it is killed. */
-void roami_job_await_told(struct roami_job *job);
+void roami_job_await_reported(struct roami_job *job);
 
 /* Ends the job with a line that says why a node cannot go on. */
 void roami_job_failed(struct roami_node *node, const char *text);

@@ -6,7 +6,7 @@
 #include "run/probe.h"
 
 /* The exit status of a node that has itself reported why it failed. */
-#define ROAMI_EXIT_TOLD 86
+#define ROAMI_EXIT_REPORTED 86
 
 /*
  * Whether this build, machine and kernel have the protocol, transport, fault engine and

@@ -194,31 +194,32 @@ static void mapped_pass(struct roami_node *node, uint32_t by)
 }
 
 /* The copy of the control page of a peer that is asked by message has the token of its answer. */
-static void told_ask(struct roami_hang *hang, unsigned peer, uint32_t token)
+static void copied_ask(struct roami_hang *hang, unsigned peer, uint32_t token)
 {
 	hang->asked[peer] = token;
 	roami_probe_forget(hang->node->segments[peer].ctl);
 	roami_probe_ask(hang->node, peer, token);
 }
 
-static bool told_answered(const struct roami_hang *hang, unsigned peer)
+static bool copied_answered(const struct roami_hang *hang, unsigned peer)
 {
 	return atomic_load(&hang->node->segments[peer].ctl->probe) == hang->asked[peer];
 }
 
-static void told_forget(struct roami_hang *hang, unsigned peer)
+static void copied_forget(struct roami_hang *hang, unsigned peer)
 {
 	roami_probe_forget(hang->node->segments[peer].ctl);
 }
 
-static void told_pass(struct roami_node *node, uint32_t by)
+static void copied_pass(struct roami_node *node, uint32_t by)
 {
 	roami_probe_pass(node, by != ROAMI_ASK_NONE);
 }
 
 static const struct roami_look look_mapped = {false, mapped_ask, mapped_answered, mapped_forget,
 					      mapped_pass};
-static const struct roami_look look_told = {true, told_ask, told_answered, told_forget, told_pass};
+static const struct roami_look look_copied = {true, copied_ask, copied_answered, copied_forget,
+					      copied_pass};
 
 void roami_look_init(struct roami_hang *hang)
 {
@@ -226,8 +227,8 @@ void roami_look_init(struct roami_hang *hang)
 
 	for (unsigned peer = 0; peer < node->nodes; peer++) {
 		hang->look[peer] =
-			roami_reach_choose_ctl(node, peer, &look_mapped, &look_told);
-		hang->apart |= hang->look[peer]->told;
+			roami_reach_choose_ctl(node, peer, &look_mapped, &look_copied);
+		hang->apart |= hang->look[peer]->copied;
 	}
 }
 

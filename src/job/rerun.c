@@ -199,7 +199,7 @@ void roami_rerun_end(struct roami_job *job)
 static void rerun_team(struct roami_job *job, void (*fn)(void))
 {
 	if (roami_team_start(job, fn) != ROAM_OK)
-		_exit(ROAMI_EXIT_TOLD);
+		_exit(ROAMI_EXIT_REPORTED);
 }
 
 /* Ends a launched node above 0 whose function is over, or that runs none. */
@@ -289,7 +289,7 @@ static enum roam_err rerun_sealed(struct roami_job *job)
 
 	if (roami_team_nodes(job, job->created, &nodes) != ROAM_OK) {
 		fflush(NULL);
-		_exit(ROAMI_EXIT_TOLD);
+		_exit(ROAMI_EXIT_REPORTED);
 	}
 	if (roami_team_threads(job) > 1)
 		roami_statics_sealed(job);

@@ -49,37 +49,37 @@ void roami_job_failed(struct roami_node *node, const char *text)
 	/*
 	 * Only one node prints its line; another one leaves it time to print, and to end the job.
 	 */
-	if (atomic_exchange(&node->segments[0].ctl->told, 1) != 0)
+	if (atomic_exchange(&node->segments[0].ctl->reported, 1) != 0)
 		usleep(500000);
 	else if (write(job->silent ? job->outputs[1] : STDERR_FILENO, line, (size_t)length) < 0)
-		_exit(ROAMI_EXIT_TOLD);
+		_exit(ROAMI_EXIT_REPORTED);
 	if (job->start->abort != NULL)
 		job->start->abort(job, layers_of(node)->lost);
 	/*
 	 * Some process watches this one and knows this status, unless this is the creator, or node
 	 * 0 of another launcher.
 	 */
-	_exit(node->me != 0 || job->start->reports ? ROAMI_EXIT_TOLD : 1);
+	_exit(node->me != 0 || job->start->reports ? ROAMI_EXIT_REPORTED : 1);
 }
 
 /* Prints a line unless another process tells why the job fails. */
 static void job_tell(struct roami_job *job, const char *line)
 {
-	_Atomic uint32_t *told = &roami_job_ctl(job, 0)->told;
-	uint32_t none = ROAMI_TOLD_NOT;
+	_Atomic uint32_t *reported = &roami_job_ctl(job, 0)->reported;
+	uint32_t none = ROAMI_REPORTED_NOT;
 
-	if (!atomic_compare_exchange_strong(told, &none, ROAMI_TOLD_BEGUN))
+	if (!atomic_compare_exchange_strong(reported, &none, ROAMI_REPORT_BEGUN))
 		return;
 	fprintf(stderr, "roam: %s\n", line);
-	atomic_store(told, ROAMI_TOLD);
+	atomic_store(reported, ROAMI_REPORTED);
 }
 
-void roami_job_await_told(struct roami_job *job)
+void roami_job_await_reported(struct roami_job *job)
 {
 	uint64_t end = roami_os_now_ns() + TELLS_NS;
 
 	for (unsigned turn = 0; roami_os_now_ns() < end; turn++) {
-		if (atomic_load(&roami_job_ctl(job, 0)->told) != ROAMI_TOLD_BEGUN)
+		if (atomic_load(&roami_job_ctl(job, 0)->reported) != ROAMI_REPORT_BEGUN)
 			return;
 		roami_os_spin(turn);
 	}

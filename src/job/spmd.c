@@ -95,7 +95,7 @@ static enum roam_err spmd_seal(struct roami_job *job)
 	if (job->created == 1 || roami_team_nodes(job, job->created, &nodes) == ROAM_OK)
 		return spmd_seal_locked(job);
 	fflush(NULL);
-	_exit(ROAMI_EXIT_TOLD); /* the line was printed */
+	_exit(ROAMI_EXIT_REPORTED); /* the line was printed */
 }
 
 /*

@@ -40,7 +40,7 @@ struct roami_boot {
 struct roami_start {
 	/* "4 nodes on 1 host, by NAME"; NULL: `begin` prints that line. */
 	const char *name;
-	/* The launcher reports how a node ended, unless its status is ROAMI_EXIT_TOLD. */
+	/* The launcher reports how a node ended, unless its status is ROAMI_EXIT_REPORTED. */
 	bool reports;
 	/* The launcher's process is our parent; after a failure it ends the nodes one by one. */
 	bool parent;

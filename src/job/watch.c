@@ -85,10 +85,10 @@ static void watch_abort(const struct roami_watch *watch)
 /* Ends this process quietly: its launcher, which would hear of it and end the others, is gone. */
 __attribute__((noreturn)) static void watch_orphan(void)
 {
-	_exit(ROAMI_EXIT_TOLD);
+	_exit(ROAMI_EXIT_REPORTED);
 }
 
-#define TOLD_US     100000u /* time to write a line */
+#define REPORT_US     100000u /* time to write a line */
 #define STRANGER_US 8000u   /* time for another launcher to wait for its child and end us */
 
 /*
@@ -135,9 +135,9 @@ static int watch_line(const struct roami_watch *watch, unsigned node, const sigi
 			thread, roami_boot_why(watch->ctls[node], status, watch->oom_kills), waits);
 }
 
-static bool watch_told(const siginfo_t *info)
+static bool watch_reported(const siginfo_t *info)
 {
-	return info->si_code == CLD_EXITED && info->si_status == ROAMI_EXIT_TOLD;
+	return info->si_code == CLD_EXITED && info->si_status == ROAMI_EXIT_REPORTED;
 }
 
 /*
@@ -156,10 +156,10 @@ static void watch_kill_siblings(const struct roami_watch *watch)
 }
 
 /* Ends the nodes that the first one forked, but gives another one time to write the line. */
-static void watch_end_forked(const struct roami_watch *watch, bool told)
+static void watch_end_forked(const struct roami_watch *watch, bool reported)
 {
-	if (!told)
-		usleep(TOLD_US);
+	if (!reported)
+		usleep(REPORT_US);
 	watch_kill_siblings(watch);
 }
 
@@ -188,14 +188,14 @@ static void *watch_first_main(void *arg)
 		usleep(LAUNCHER_US);
 	watch_waits(watch, first, waits, sizeof(waits));
 	length = watch_line(watch, first, &info, waits, text, sizeof(text));
-	tells = !watch_told(&info) && atomic_exchange(&watch->ctls[0]->told, 1) == 0;
+	tells = !watch_reported(&info) && atomic_exchange(&watch->ctls[0]->reported, 1) == 0;
 	if (tells)
 		(void)!write(STDERR, text, (size_t)length); /* the others must end in any case */
-	if (!watch_told(&info))
+	if (!watch_reported(&info))
 		watch_abort(watch);
 	if (watch->job->start == &roami_start_fork) /* no launcher ends the others */
 		watch_end_forked(watch, tells);
-	_exit(ROAMI_EXIT_TOLD);
+	_exit(ROAMI_EXIT_REPORTED);
 }
 
 /* Reports a node that ended and should not have, in one line, and ends the job. */
@@ -204,22 +204,22 @@ __attribute__((noreturn)) static void watch_failed(struct roami_watch *watch, un
 {
 	char text[1024], waits[ROAMI_WAITS_BYTES];
 	int status, length;
-	bool told = watch_told(info);
+	bool reported = watch_reported(info);
 
 	watch_waits(watch, node, waits, sizeof(waits));
 	/*
 	 * A failing node is about to print its own line; it may be this one, and have ended the
 	 * other.
 	 */
-	if (!told && atomic_exchange(&watch->ctls[0]->told, 1) != 0) {
-		told = true;
-		usleep(TOLD_US);
+	if (!reported && atomic_exchange(&watch->ctls[0]->reported, 1) != 0) {
+		reported = true;
+		usleep(REPORT_US);
 	}
 	if (info->si_pid == 0)
 		watch_stranger(watch, node, info);
 	status = info->si_status;
 	watch_kill(watch);
-	if (told || watch_told(info))
+	if (reported || watch_reported(info))
 		_exit(1);
 	length = watch_line(watch, node, info, waits, text, sizeof(text));
 	if (write(STDERR, text, (size_t)length) < 0)
@@ -328,7 +328,7 @@ enum roam_err roami_watch_creator(struct roami_job *job, pid_t creator)
 		return err;
 	/* The pidfd is the creator's if the creator is still the parent. */
 	if (getppid() != creator)
-		_exit(ROAMI_EXIT_TOLD);
+		_exit(ROAMI_EXIT_REPORTED);
 	return ROAM_OK;
 }
 

@@ -34,7 +34,7 @@ static int agent_control(const struct roami_job *job)
  */
 __attribute__((noreturn)) static void agent_lost(void)
 {
-	_exit(ROAMI_EXIT_TOLD);
+	_exit(ROAMI_EXIT_REPORTED);
 }
 
 /* By the last error: the program has closed the way to the agent. */

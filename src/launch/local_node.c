@@ -28,7 +28,7 @@ static void local_end_with_launcher(int lifeline)
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (poll(&gone, 1, 0) > 0 && (gone.revents & POLLHUP) != 0)
-		_exit(ROAMI_EXIT_TOLD);
+		_exit(ROAMI_EXIT_REPORTED);
 }
 
 /* ROAM_BOOT=local:RANK:SIZE:FD: FD and what follows are open, segments and the lifeline. */
@@ -74,9 +74,9 @@ static bool local_begin(struct roami_job *job, bool creates, enum roam_err *err_
 /* One node reports why the job fails; the launcher ends the others. */
 __attribute__((noreturn)) static void local_fail(struct roami_job *job, const char *line)
 {
-	if (atomic_exchange(&roami_job_ctl(job, 0)->told, 1) == 0)
+	if (atomic_exchange(&roami_job_ctl(job, 0)->reported, 1) == 0)
 		fprintf(stderr, "roam: %s\n", line);
-	_exit(ROAMI_EXIT_TOLD);
+	_exit(ROAMI_EXIT_REPORTED);
 }
 
 static const struct roami_boot_card *local_card(const struct roami_job *job, unsigned node)

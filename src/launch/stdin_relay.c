@@ -74,7 +74,7 @@ static void *relay_main(void *arg)
 		if (poll(polls, count, waits ? ROAMI_LOOK_MS : -1) >= 0 &&
 		    !roami_input_copy(&relay->input, relay->pipes, relay->nodes,
 				      polls[0].revents != 0))
-			_exit(ROAMI_EXIT_TOLD); /* nodes would take a part for all of it */
+			_exit(ROAMI_EXIT_REPORTED); /* nodes would take a part for all of it */
 	}
 	atomic_fetch_sub(relay->aside, 1);
 	return NULL;

@@ -26,7 +26,7 @@ static void far_failed(const struct roami_stdin *relay, const char *what, const 
 		return;
 	fprintf(stderr, "roam: %s %s, which the program may read (no TCP between the hosts?)\n",
 		what, host);
-	_exit(ROAMI_EXIT_TOLD);
+	_exit(ROAMI_EXIT_REPORTED);
 }
 
 /* The next frame; false: none will come by then. */

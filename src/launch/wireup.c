@@ -112,7 +112,7 @@ __attribute__((noreturn)) static void wireup_failed(struct roami_job *job)
 	if (!wireup_of(job)->bound.quiet)
 		fprintf(stderr, "roam: %s\n", wireup_of(job)->bound.why);
 	usleep(WIREUP_TELL_US);
-	_exit(ROAMI_EXIT_TOLD);
+	_exit(ROAMI_EXIT_REPORTED);
 }
 
 /* All nodes have found it: node 0 prints it. */

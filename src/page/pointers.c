@@ -34,8 +34,8 @@ struct roami_pointers {
 	uint64_t looked_ns;
 	uint32_t count;
 	struct private_range ranges[RANGES_MAX];
-	uint32_t told_count;
-	uint64_t told[REPORTS_MAX]; /* blocks, or pages of none */
+	uint32_t reported_count;
+	uint64_t reported[REPORTS_MAX]; /* blocks, or pages of none */
 };
 
 static struct roami_pointers *pointers_of(const struct roami_node *node)
@@ -186,11 +186,11 @@ static bool pointers_new(struct roami_pointers *pointers, uint64_t block)
 {
 	uint32_t i = 0;
 
-	while (i < pointers->told_count && pointers->told[i] != block)
+	while (i < pointers->reported_count && pointers->reported[i] != block)
 		i++;
-	if (i < pointers->told_count || i == REPORTS_MAX)
+	if (i < pointers->reported_count || i == REPORTS_MAX)
 		return false;
-	pointers->told[pointers->told_count++] = block;
+	pointers->reported[pointers->reported_count++] = block;
 	return true;
 }
 

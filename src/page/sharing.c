@@ -20,7 +20,7 @@ struct sharing_page {
 	uint32_t turns;  /* diffs of another writer than the last one */
 	uint16_t handed; /* diffs with bytes that another node had written */
 	uint8_t last;    /* writer, + 1 */
-	bool told;
+	bool reported;
 };
 
 /* What this node did with a page. */
@@ -38,7 +38,7 @@ struct roami_sharing {
 	struct sharing_use *uses;
 	struct sharing_bytes *wrote; /* per page and writer; only with ROAM_SHARING */
 	_Atomic uint8_t *chunks;
-	_Atomic uint32_t told_count;
+	_Atomic uint32_t reported_count;
 };
 
 static struct roami_sharing *sharing_of(const struct roami_node *node)
@@ -122,12 +122,12 @@ static void sharing_note(struct roami_node *node, uint32_t page, unsigned writer
 	shared->last = (uint8_t)(writer + 1);
 	if (handed && shared->handed < UINT16_MAX)
 		shared->handed++;
-	if (shared->told || node->nodes < 3 || shared->turns < TURNS * node->nodes ||
+	if (shared->reported || node->nodes < 3 || shared->turns < TURNS * node->nodes ||
 	    shared->handed > node->nodes ||
 	    (unsigned)__builtin_popcountll(shared->writers) != node->nodes ||
-	    atomic_fetch_add(&sharing_of(node)->told_count, 1) >= REPORTS_MAX)
+	    atomic_fetch_add(&sharing_of(node)->reported_count, 1) >= REPORTS_MAX)
 		return;
-	shared->told = true;
+	shared->reported = true;
 	roami_race_name(node, (uint64_t)page * ROAMI_PAGE, place, sizeof(place));
 	length = snprintf(line, sizeof(line),
 			  "roam: sharing: page %p%s is written by all %u nodes, "

@@ -16,7 +16,7 @@ struct probe_ask {
 };
 
 /* Groups follow. */
-struct probe_told {
+struct probe_answer {
 	uint32_t token;
 	uint32_t serial;
 	uint32_t quiet;
@@ -27,7 +27,7 @@ struct probe_told {
 	char places[ROAMI_PLACES][ROAMI_PLACE_BYTES];
 };
 
-_Static_assert(sizeof(struct probe_told) + ROAMI_WAIT_GROUPS * sizeof(struct roami_wait_group) <=
+_Static_assert(sizeof(struct probe_answer) + ROAMI_WAIT_GROUPS * sizeof(struct roami_wait_group) <=
 		       ROAMI_PROBED_MAX,
 	       "all of it is one message");
 
@@ -154,20 +154,20 @@ void roami_probe_tell(struct roami_node *node, unsigned to, uint32_t token)
 {
 	struct roami_ctl *ctl = node->self->ctl;
 	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
-	struct probe_told told = {.token = token,
-				  .serial = atomic_load(&ctl->probed.serial),
-				  .quiet = atomic_load(&ctl->probed.quiet),
-				  .pid = (int32_t)getpid(),
-				  .sent = atomic_load(&ctl->probed.sent),
-				  .received = atomic_load(&ctl->probed.received),
-				  .turns = probe_turns(ctl)};
-	struct roam_part parts[2] = {{&told, sizeof(told)}, {groups, 0}};
+	struct probe_answer answer = {.token = token,
+				      .serial = atomic_load(&ctl->probed.serial),
+				      .quiet = atomic_load(&ctl->probed.quiet),
+				      .pid = (int32_t)getpid(),
+				      .sent = atomic_load(&ctl->probed.sent),
+				      .received = atomic_load(&ctl->probed.received),
+				      .turns = probe_turns(ctl)};
+	struct roam_part parts[2] = {{&answer, sizeof(answer)}, {groups, 0}};
 	unsigned waiting, said = 0, count = roami_wait_groups(ctl, groups, &waiting);
 
 	for (unsigned i = 0; i < count; i++)
 		said += groups[i].threads;
-	told.quiet = told.quiet != 0 && said == waiting;
-	memcpy(told.places, ctl->probed.places, sizeof(told.places));
+	answer.quiet = answer.quiet != 0 && said == waiting;
+	memcpy(answer.places, ctl->probed.places, sizeof(answer.places));
 	parts[1].bytes = count * sizeof(groups[0]);
 	probe_send(node, to, PROBE_TELL, parts, 2);
 }
@@ -184,7 +184,7 @@ static void probe_handle_ask(struct roami_node *node, const struct roam_request 
 	struct probe_ask ask;
 
 	roami_msg_aside(node);
-	roami_reach_told(node, request->from);
+	roami_reach_copy(node, request->from);
 	if (request->bytes != sizeof(ask))
 		roami_node_fail(node, "node %u sent a malformed probe", request->from);
 	memcpy(&ask, request->data, sizeof(ask));
@@ -201,36 +201,36 @@ static void probe_handle_ask(struct roami_node *node, const struct roam_request 
 	roami_os_futex_wake(&ctl->look, INT32_MAX);
 }
 
-static void probe_take(struct roami_ctl *far, const struct probe_told *told)
+static void probe_take(struct roami_ctl *far, const struct probe_answer *answer)
 {
-	atomic_store(&far->pid, told->pid);
-	atomic_store(&far->probed.serial, told->serial);
-	atomic_store(&far->probed.quiet, told->quiet);
-	atomic_store(&far->probed.sent, told->sent);
-	atomic_store(&far->probed.received, told->received);
-	atomic_store(&far->probed.turns, told->turns);
-	memcpy(far->probed.places, told->places, sizeof(far->probed.places));
+	atomic_store(&far->pid, answer->pid);
+	atomic_store(&far->probed.serial, answer->serial);
+	atomic_store(&far->probed.quiet, answer->quiet);
+	atomic_store(&far->probed.sent, answer->sent);
+	atomic_store(&far->probed.received, answer->received);
+	atomic_store(&far->probed.turns, answer->turns);
+	memcpy(far->probed.places, answer->places, sizeof(far->probed.places));
 	for (unsigned i = 0; i < ROAMI_PLACES; i++)
 		far->probed.places[i][ROAMI_PLACE_BYTES - 1] = '\0';
-	atomic_store(&far->probe, told->token);
+	atomic_store(&far->probe, answer->token);
 }
 
 /* An answer to another probe, which comes too late, is ignored. */
 static void probe_handle_tell(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_ctl *far = roami_reach_told(node, request->from);
-	struct probe_told told = {.token = 0};
-	bool good = request->bytes >= sizeof(told);
+	struct roami_ctl *far = roami_reach_copy(node, request->from);
+	struct probe_answer answer = {.token = 0};
+	bool good = request->bytes >= sizeof(answer);
 
 	roami_msg_aside(node);
 	if (good)
-		memcpy(&told, request->data, sizeof(told));
-	if (good && told.token != atomic_load(&node->self->ctl->token))
+		memcpy(&answer, request->data, sizeof(answer));
+	if (good && answer.token != atomic_load(&node->self->ctl->token))
 		return;
-	if (!good || !roami_wait_groups_take(far, (const uint8_t *)request->data + sizeof(told),
-					     request->bytes - sizeof(told)))
+	if (!good || !roami_wait_groups_take(far, (const uint8_t *)request->data + sizeof(answer),
+					     request->bytes - sizeof(answer)))
 		roami_node_fail(node, "node %u sent a malformed answer to a probe", request->from);
-	probe_take(far, &told);
+	probe_take(far, &answer);
 }
 
 static const struct roam_message probe_messages[] = {

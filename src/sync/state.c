@@ -60,7 +60,7 @@ void roami_state_set(struct roami_node *node, enum roami_state state, uint64_t v
 static void state_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct state_change change;
-	struct roami_ctl *ctl = roami_reach_told(node, request->from);
+	struct roami_ctl *ctl = roami_reach_copy(node, request->from);
 
 	if (request->bytes != sizeof(change))
 		roami_node_fail(node, "node %u sent a malformed state change", request->from);
@@ -104,7 +104,7 @@ static void bank_send(struct roami_node *node, unsigned bank)
 
 static void bank_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_stats *stats = &roami_reach_told(node, request->from)->stats;
+	struct roami_stats *stats = &roami_reach_copy(node, request->from)->stats;
 	struct state_bank sent;
 
 	if (request->bytes != sizeof(sent))
@@ -138,7 +138,7 @@ void roami_state_stats(struct roami_node *node)
 static void stats_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct state_sums sums;
-	struct roami_stats *stats = &roami_reach_told(node, request->from)->stats;
+	struct roami_stats *stats = &roami_reach_copy(node, request->from)->stats;
 
 	if (request->bytes != sizeof(sums))
 		roami_node_fail(node, "node %u sent malformed counters", request->from);

@@ -529,9 +529,9 @@ static void packet_tell_of(const struct packet_state *packet, unsigned peer)
 /* Tells the user of each such peer, once. */
 static void packet_tell(struct packet_state *packet)
 {
-	uint64_t narrow = atomic_exchange(&packet->narrow, 0) & ~packet->told;
+	uint64_t narrow = atomic_exchange(&packet->narrow, 0) & ~packet->reported;
 
-	packet->told |= narrow;
+	packet->reported |= narrow;
 	for (; narrow != 0; narrow &= narrow - 1)
 		packet_tell_of(packet, (unsigned)__builtin_ctzll(narrow));
 }

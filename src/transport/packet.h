@@ -250,7 +250,7 @@ struct packet_state {
 	uint8_t *memory; /* holds the peers' `joined` */
 	size_t memory_bytes;
 	_Atomic uint64_t narrow; /* bits: peers of which the user is to be told */
-	uint64_t told;           /* bits: peers of which the user was told */
+	uint64_t reported;       /* bits: peers that were reported to the user */
 	struct packet_peer peers[PACKET_NODES_MAX];
 	roam_deliver_fn *deliver; /* of the poll under way */
 	void *deliver_arg;

@@ -68,7 +68,7 @@ struct verbs_peer {
 	uint32_t theirs;       /* buffers that the peer has for this node */
 	_Atomic uint64_t sent; /* parts ever sent, those about to be included */
 	_Atomic uint64_t credit; /* parts that the peer has taken, as it last told; the poller's */
-	uint64_t told;         /* parts taken here, as last told to the peer */
+	uint64_t reported;     /* parts taken here, as last reported to the peer */
 	_Atomic uint64_t left; /* sent parts whose buffers are free again; the reaper's */
 	uint8_t *rest;         /* VERBS_MESSAGE_MAX: a message of which a part must wait */
 	uint32_t rest_at, rest_bytes; /* how much of it has left; all, 0: there is none */

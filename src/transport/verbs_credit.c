@@ -106,8 +106,8 @@ bool verbs_post(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t len
 				     .send_flags = IBV_SEND_SIGNALED},
 			   *bad;
 
-	peer->told = atomic_load(&peer->taken);
-	*head = (struct verbs_head){length, offset, (uint32_t)peer->told, 0};
+	peer->reported = atomic_load(&peer->taken);
+	*head = (struct verbs_head){length, offset, (uint32_t)peer->reported, 0};
 	atomic_fetch_add(&peer->sent, 1); /* before the peer can say that it has taken the part */
 	if (ibv_post_send(peer->qp, &wanted, &bad) != 0) {
 		verbs_end(verbs, peer, VERBS_BROKEN, IBV_WC_FATAL_ERR);
@@ -144,7 +144,7 @@ static void verbs_tell(struct verbs_state *verbs, struct verbs_peer *peer)
 {
 	uint64_t bit = verbs_bit(peer->number);
 
-	if (atomic_load(&peer->taken) - peer->told < verbs->buffers / 2) {
+	if (atomic_load(&peer->taken) - peer->reported < verbs->buffers / 2) {
 		atomic_fetch_and(&verbs->owing, ~bit);
 	} else if (verbs_may(verbs, peer, true)) {
 		verbs_post(verbs, peer, 0, 0, 0);

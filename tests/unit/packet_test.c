@@ -17,7 +17,7 @@
 extern const struct roam_transport roami_transport_packet;
 
 static uint64_t clock_ns;
-static unsigned told[BENCH_NODES]; /* how often the user was told of each peer */
+static unsigned reported[BENCH_NODES]; /* how often the user was told of each peer */
 
 static uint64_t clock_now(void *arg)
 {
@@ -32,7 +32,7 @@ static void note(void *arg, const char *line)
 	(void)arg;
 	CU_ASSERT_FATAL(sscanf(line, "packet: frames of %*u bytes do not arrive at node %u",
 			       &peer) == 1 && peer < BENCH_NODES);
-	told[peer]++;
+	reported[peer]++;
 }
 
 static bool take_nothing(void *arg, unsigned from, const void *data, size_t bytes)
@@ -78,9 +78,9 @@ static void test_narrow(void)
 		send_long(bench, 2);
 		roami_transport_packet.poll(&bench->packet, take_nothing, NULL, 16, &bad);
 	}
-	CU_ASSERT_EQUAL(told[0], 1);
-	CU_ASSERT_EQUAL(told[BENCH_ME], 0);
-	CU_ASSERT_EQUAL(told[2], 1);
+	CU_ASSERT_EQUAL(reported[0], 1);
+	CU_ASSERT_EQUAL(reported[BENCH_ME], 0);
+	CU_ASSERT_EQUAL(reported[2], 1);
 	packet_bench_close(bench);
 	free(bench);
 }
