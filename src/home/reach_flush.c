@@ -65,7 +65,7 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 	struct roami_vclock clock;
 	struct roami_synced since = {0, ROAMI_SYNCED_NOT};
 	size_t count = 0, clock_bytes;
-	uint64_t place;
+	uint64_t code;
 
 	if (roami_race_checked(node))
 		memset(&clock, 0, sizeof(clock));
@@ -86,10 +86,10 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 			roami_node_fail(node, "node %u: malformed message of diffs", request->from);
 		memcpy(&item, at, sizeof(item));
 		at += sizeof(item);
-		place = 0;
-		if (roami_race_checked(node) && sizeof(place) <= (size_t)(end - at)) {
-			memcpy(&place, at, sizeof(place));
-			at += sizeof(place);
+		code = 0;
+		if (roami_race_checked(node) && sizeof(code) <= (size_t)(end - at)) {
+			memcpy(&code, at, sizeof(code));
+			at += sizeof(code);
 		}
 		if (item.page >= node->layout.pages || item.bytes > (size_t)(end - at) ||
 		    count == BATCH_PAGES)
@@ -98,7 +98,7 @@ static void diffs_handle(struct roami_node *node, const struct roam_request *req
 		if (roami_race_checked(node)) {
 			roami_page_lock(node, item.page);
 			roami_race_note(node, item.page, request->origin, &clock, &since,
-					place, at, item.bytes);
+					code, at, item.bytes);
 			roami_page_unlock(node, item.page);
 		}
 		at += (item.bytes + 7u) & ~7u;
@@ -145,10 +145,10 @@ static size_t flush_item(struct roami_node *node, struct roam_dirty *dirty, bool
 	}
 	/* In between, if diffs are looked at, goes the code that wrote the page. */
 	if (roami_race_checked(node)) {
-		uint64_t place = roami_race_place(node, item.page);
+		uint64_t code = roami_race_page_code(node, item.page);
 
-		memcpy(batch + head, &place, sizeof(place));
-		head += sizeof(place);
+		memcpy(batch + head, &code, sizeof(code));
+		head += sizeof(code);
 	}
 	roami_diff_count_runs(node, item.page);
 	item.bytes = flush_encode(node, batch + head, item.page, twin, dirty->keep);

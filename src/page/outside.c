@@ -16,7 +16,7 @@
 /* The last diff of a writer whose page was first written outside of any section. */
 struct outside_diff {
 	uint64_t interval;
-	uint64_t place;
+	uint64_t code;
 };
 
 /* Where a page was written, and where it was read. */
@@ -80,17 +80,17 @@ void roami_outside_shown(struct roami_node *node)
 }
 
 void roami_outside_wrote(struct roami_node *node, uint32_t page, unsigned writer,
-			 uint64_t interval, uint64_t place)
+			 uint64_t interval, uint64_t code)
 {
 	roami_contract_locked(node, page);
 	roami_contract(writer < node->nodes);
-	if (outside_of(node) == NULL || (place & ROAMI_OUTSIDE_PLACE) == 0)
+	if (outside_of(node) == NULL || (code & ROAMI_OUTSIDE_CODE) == 0)
 		return;
 	outside_of(node)->diffs[(size_t)page * ROAMI_NODES_MAX + writer] =
-		(struct outside_diff){interval, place & ~ROAMI_OUTSIDE_PLACE};
+		(struct outside_diff){interval, code & ~ROAMI_OUTSIDE_CODE};
 }
 
-/* Whether the pair of places is the first of its kind. */
+/* Whether the pair of codes is the first of its kind. */
 static bool outside_new(struct roami_node *node, const struct outside_pair *pair)
 {
 	struct roami_outside *outside = outside_of(node);
@@ -111,7 +111,7 @@ static bool outside_new(struct roami_node *node, const struct outside_pair *pair
 static void outside_report(struct roami_node *node, uint32_t page, unsigned writer,
 			   unsigned reader, const struct outside_pair *pair)
 {
-	char line[900], place[ROAMI_RACE_NAME_BYTES];
+	char line[900], name[ROAMI_RACE_NAME_BYTES];
 	char wrote[ROAMI_OS_PLACE_BYTES], read[ROAMI_OS_PLACE_BYTES];
 	int length;
 
@@ -120,11 +120,11 @@ static void outside_report(struct roami_node *node, uint32_t page, unsigned writ
 	roami_race_code_text(node, pair->read, read);
 	if (wrote[0] == '\0' || read[0] == '\0' || !outside_new(node, pair))
 		return;
-	roami_race_name(node, (uint64_t)page * ROAMI_PAGE, place, sizeof(place));
+	roami_race_name(node, (uint64_t)page * ROAMI_PAGE, name, sizeof(name));
 	length = snprintf(line, sizeof(line),
 			  "roam: scope: page %p%s was written by node %u outside of a section, at "
 			  "%s, and only locks have shown that to node %u, which reads it at %s\n",
-			  (void *)(node->app + (uint64_t)page * ROAMI_PAGE), place, writer, wrote,
+			  (void *)(node->app + (uint64_t)page * ROAMI_PAGE), name, writer, wrote,
 			  reader, read);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		return;
@@ -141,7 +141,7 @@ static void outside_look(struct roami_node *node, const struct outside_read *wha
 		roami_page_lock(node, what->page);
 		diff = outside_of(node)->diffs[(size_t)what->page * ROAMI_NODES_MAX + writer];
 		roami_page_unlock(node, what->page);
-		pair = (struct outside_pair){diff.place, what->code};
+		pair = (struct outside_pair){diff.code, what->code};
 		if (writer != reader && diff.interval > shown->at[writer] &&
 		    diff.interval <= clock->at[writer])
 			outside_report(node, what->page, writer, reader, &pair);

@@ -15,8 +15,8 @@
 
 struct roami_outside;
 
-/* In a place of the race check (roami_race_place): the writes began outside of any section. */
-#define ROAMI_OUTSIDE_PLACE (UINT64_C(1) << 63)
+/* A bit of roami_race_page_code: the writes began outside of any section. */
+#define ROAMI_OUTSIDE_CODE (UINT64_C(1) << 63)
 
 enum roam_err roami_outside_init(struct roami_node *node);
 void roami_outside_fini(struct roami_node *node);
@@ -31,7 +31,7 @@ void roami_outside_shown(struct roami_node *node);
 
 /* A diff of this interval has reached its home or keeper.  Under the page lock. */
 void roami_outside_wrote(struct roami_node *node, uint32_t page, unsigned writer,
-			 uint64_t interval, uint64_t place);
+			 uint64_t interval, uint64_t code);
 
 /* A load of the calling thread has fetched the page. */
 void roami_outside_read_now(struct roami_node *node, uint32_t page);

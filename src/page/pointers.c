@@ -198,19 +198,19 @@ static void pointers_report(struct roami_node *node, uint64_t offset, uintptr_t 
 {
 	static const char *const kinds[] = {"heap", "stack", "memory"};
 	const struct private_range *range = range_find(pointers_of(node), value);
-	uint64_t code = roami_race_place(node, (uint32_t)(offset / ROAMI_PAGE));
-	char line[600], place[ROAMI_RACE_NAME_BYTES], by[ROAMI_OS_PLACE_BYTES] = "";
+	uint64_t code = roami_race_page_code(node, (uint32_t)(offset / ROAMI_PAGE));
+	char line[600], name[ROAMI_RACE_NAME_BYTES], by[ROAMI_OS_PLACE_BYTES] = "";
 	int length;
 
 	roami_contract(range != NULL);
-	if (!pointers_new(pointers_of(node), roami_race_name(node, offset, place, sizeof(place))))
+	if (!pointers_new(pointers_of(node), roami_race_name(node, offset, name, sizeof(name))))
 		return;
 	ROAMI_COUNT(node->stats, private_pointers, 1);
 	roami_race_code_text(node, code, by);
 	length = snprintf(line, sizeof(line),
 			  "roam: pointers: node %u stored %#llx at %p%s, which points into its "
 			  "private %s%s%s\n",
-			  node->me, (unsigned long long)value, (void *)(node->app + offset), place,
+			  node->me, (unsigned long long)value, (void *)(node->app + offset), name,
 			  kinds[range->kind],
 			  by[0] != '\0' ? "; it began to write this page at " : "", by);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)

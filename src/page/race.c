@@ -32,7 +32,7 @@ struct roami_blocks {
 	} item[BLOCKS_MAX];
 };
 
-/* One of the two writers of a race.  The place is not among what makes races alike. */
+/* One of the two writers of a race.  The code is not among what makes races alike. */
 struct race_side {
 	struct roami_synced since;
 	uint64_t node;
@@ -67,7 +67,7 @@ static uint64_t shadow_word(unsigned writer, uint64_t interval)
 	return ((uint64_t)writer + 1) << INTERVAL_BITS | (interval & INTERVAL_MASK);
 }
 
-static size_t places_bytes(const struct roami_node *node)
+static size_t codes_bytes(const struct roami_node *node)
 {
 	return (size_t)node->layout.pages * ROAMI_NODES_MAX * sizeof(uint64_t);
 }
@@ -105,7 +105,7 @@ void roami_race_code_text(const struct roami_node *node, uint64_t code,
 			  char text[ROAMI_OS_PLACE_BYTES])
 {
 	text[0] = '\0';
-	code &= ~ROAMI_OUTSIDE_PLACE;
+	code &= ~ROAMI_OUTSIDE_CODE;
 	if (code == 0 || code > races_of(node)->text_end - races_of(node)->text)
 		return;
 	roami_os_place((const void *)(races_of(node)->text + code - 1), text); /* NOLINT */
@@ -128,9 +128,9 @@ static enum roam_err race_init(struct roami_node *node, const struct roami_node_
 	races->shadow = roami_os_reserve_sparse(shadow_bytes(node));
 	races->race = roami_os_reserve_sparse(sizeof(*races->race));
 	races->written = roami_os_reserve_sparse((size_t)node->layout.pages * sizeof(uint64_t));
-	races->places = roami_os_reserve_sparse(places_bytes(node));
+	races->codes = roami_os_reserve_sparse(codes_bytes(node));
 	return races->shadow == NULL || races->race == NULL || races->written == NULL ||
-			       races->places == NULL
+			       races->codes == NULL
 		       ? ROAM_ENOMEM
 		       : roami_outside_init(node);
 }
@@ -143,7 +143,7 @@ static void race_fini(struct roami_node *node)
 	roami_outside_fini(node);
 	roami_os_unmap(races->race, sizeof(*races->race));
 	roami_os_unmap(races->written, (size_t)node->layout.pages * sizeof(uint64_t));
-	roami_os_unmap(races->places, places_bytes(node));
+	roami_os_unmap(races->codes, codes_bytes(node));
 	roami_os_unmap(races->blocks, sizeof(*races->blocks));
 }
 
@@ -278,13 +278,13 @@ struct roami_synced roami_race_since(struct roami_node *node)
 void roami_race_wrote_now(struct roami_node *node, uint32_t page)
 {
 	struct roami_races *races = races_of(node);
-	uint64_t place;
+	uint64_t code;
 
 	roami_contract(page < node->layout.pages);
-	place = code_pack(node, roami_signals_code(races->text, races->text_end));
+	code = code_pack(node, roami_signals_code(races->text, races->text_end));
 	if (race_outside(node))
-		place |= ROAMI_OUTSIDE_PLACE;
-	__atomic_store_n(&races->written[page], place, __ATOMIC_RELAXED);
+		code |= ROAMI_OUTSIDE_CODE;
+	__atomic_store_n(&races->written[page], code, __ATOMIC_RELAXED);
 }
 
 unsigned roami_race_outside_type(const struct roami_node *node)
@@ -292,7 +292,7 @@ unsigned roami_race_outside_type(const struct roami_node *node)
 	return roami_type(node, ROAMI_ROOM_RACE, RACE_READ);
 }
 
-uint64_t roami_race_place(struct roami_node *node, uint32_t page)
+uint64_t roami_race_page_code(struct roami_node *node, uint32_t page)
 {
 	roami_assert(page < node->layout.pages && races_of(node)->written != NULL);
 	return __atomic_load_n(&races_of(node)->written[page], __ATOMIC_RELAXED);
@@ -342,14 +342,14 @@ static void race_side(const struct roami_node *node, const struct race_side *sid
 		"since a reduction"};
 	uint64_t kind = side->since.kind < ROAMI_SYNCED_KINDS ? side->since.kind : 0;
 	uint64_t offset = side->since.object - (uint64_t)(uintptr_t)node->app;
-	char object[24] = "", place[ROAMI_RACE_NAME_BYTES] = "";
+	char object[24] = "", name[ROAMI_RACE_NAME_BYTES] = "";
 
 	roami_contract(side->node < node->nodes);
 	if (kind != ROAMI_SYNCED_NOT && side->since.object >= ROAMI_SYNCED_OWN)
 		snprintf(object, sizeof(object), " %#llx", (unsigned long long)side->since.object);
 	if (object[0] != '\0' && offset < node->layout.heap_bytes)
-		roami_race_name(node, offset, place, sizeof(place));
-	snprintf(text, bytes, "node %u %s%s%s", (unsigned)side->node, kinds[kind], object, place);
+		roami_race_name(node, offset, name, sizeof(name));
+	snprintf(text, bytes, "node %u %s%s%s", (unsigned)side->node, kinds[kind], object, name);
 }
 
 static bool race_alike(const struct race_report *a, const struct race_report *b)
@@ -382,12 +382,12 @@ static void race_code(const struct roami_node *node, uint32_t page,
 		      const struct race_report *report, char *text, size_t bytes)
 {
 	char code[2][ROAMI_OS_PLACE_BYTES];
-	const uint64_t *places = &races_of(node)->places[(size_t)page * ROAMI_NODES_MAX];
+	const uint64_t *codes = &races_of(node)->codes[(size_t)page * ROAMI_NODES_MAX];
 
 	roami_contract(bytes > 0);
 	text[0] = '\0';
 	for (unsigned i = 0; i < 2; i++) {
-		roami_race_code_text(node, places[report->side[i].node], code[i]);
+		roami_race_code_text(node, codes[report->side[i].node], code[i]);
 		if (code[i][0] == '\0')
 			return;
 	}
@@ -400,7 +400,7 @@ static void race_report(struct roami_node *node, uint64_t offset, const struct r
 {
 	const struct roami_block *block = block_find(node, offset);
 	struct race_report report;
-	char line[1600], place[ROAMI_RACE_NAME_BYTES], sides[2][360], code[400];
+	char line[1600], name[ROAMI_RACE_NAME_BYTES], sides[2][360], code[400];
 	bool turned = first->node > second->node; /* alike, whichever wrote first */
 	int length;
 
@@ -411,14 +411,14 @@ static void race_report(struct roami_node *node, uint64_t offset, const struct r
 	report.side[!turned] = *second;
 	if ((node->options->check & ROAMI_CHECK_RACE) == 0 || !race_new(node, &report))
 		return;
-	roami_race_name(node, offset, place, sizeof(place));
+	roami_race_name(node, offset, name, sizeof(name));
 	for (unsigned i = 0; i < 2; i++)
 		race_side(node, &report.side[i], sides[i], sizeof(sides[i]));
 	race_code(node, (uint32_t)(offset / ROAMI_PAGE), &report, code, sizeof(code));
 	length = snprintf(line, sizeof(line),
 			  "roam: race: %p%s was written by %s and by %s, in intervals that nothing "
 			  "orders%s\n",
-			  (void *)(node->app + offset), place, sides[0], sides[1], code);
+			  (void *)(node->app + offset), name, sides[0], sides[1], code);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		return;
 }
@@ -453,7 +453,7 @@ static bool race_byte(struct roami_node *node, uint32_t page, uint32_t byte, uns
 
 void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		     const struct roami_vclock *clock, const struct roami_synced *since,
-		     uint64_t place, const uint8_t *diff, size_t bytes)
+		     uint64_t code, const uint8_t *diff, size_t bytes)
 {
 	uint64_t interval = (clock->at[writer] + 1) & INTERVAL_MASK;
 	struct race_side second = {*since, writer}, first;
@@ -464,8 +464,8 @@ void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 	roami_contract_locked(node, page);
 	if (bytes == 0)
 		return;
-	races_of(node)->places[(size_t)page * ROAMI_NODES_MAX + writer] = place;
-	roami_outside_wrote(node, page, writer, interval, place);
+	races_of(node)->codes[(size_t)page * ROAMI_NODES_MAX + writer] = code;
+	roami_outside_wrote(node, page, writer, interval, code);
 	*race_began(node, writer, interval) = (struct race_began){interval, *since};
 	whole = diff;
 	memcpy(&map, diff, sizeof(map));
@@ -521,7 +521,7 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 				   roami_twin_bytes(node, entry->twin), ROAMI_PAGE);
 	if (!shown) {
 		roami_race_note(node, page, node->me, &clock, &since,
-				roami_race_place(node, page), diff, bytes);
+				roami_race_page_code(node, page), diff, bytes);
 		roami_pointers_look(node, page, diff, bytes);
 	}
 	roami_page_unlock(node, page);
@@ -535,7 +535,7 @@ void roami_race_note_home(struct roami_node *node, uint32_t page)
 struct race_shown {
 	uint32_t page;
 	uint32_t spare;
-	uint64_t place;
+	uint64_t code;
 	struct roami_synced since;
 };
 
@@ -563,12 +563,12 @@ void roami_diff_show(struct roami_node *node, uint32_t page, const uint8_t *diff
 	    bytes == 0)
 		return;
 	roami_pointers_look(node, page, diff, bytes);
-	shown.place = roami_race_place(node, page);
+	shown.code = roami_race_page_code(node, page);
 	shown.since = roami_race_since(node);
 	roami_race_clock(node, &clock);
 	if (keeper == node->me) {
 		roami_page_lock(node, page);
-		roami_race_note(node, page, node->me, &clock, &shown.since, shown.place, diff,
+		roami_race_note(node, page, node->me, &clock, &shown.since, shown.code, diff,
 				bytes);
 		roami_page_unlock(node, page);
 		return;
@@ -596,7 +596,7 @@ static void shown_handle(struct roami_node *node, const struct roam_request *req
 	    !roami_diff_sound(at, (size_t)(end - at)))
 		roami_node_fail(node, "node %u showed a malformed diff", request->from);
 	roami_page_lock(node, shown.page);
-	roami_race_note(node, shown.page, request->origin, &clock, &shown.since, shown.place, at,
+	roami_race_note(node, shown.page, request->origin, &clock, &shown.since, shown.code, at,
 			(size_t)(end - at));
 	roami_page_unlock(node, shown.page);
 	roami_reply(node, request, NULL, 0);

@@ -23,7 +23,7 @@ struct roami_races {
 	struct roami_outside *outside; /* ROAM_CHECK=scope; NULL: not checked */
 	struct roami_race *race;     /* and the reports; NULL: not checked */
 	uint64_t *written;           /* per page, the code by which this node began to write it */
-	uint64_t *places;            /* at homes: the code by which each writer began, per page */
+	uint64_t *codes;             /* at homes: the code by which each writer began, per page */
 	uintptr_t text, text_end;    /* the program's code */
 	struct roami_blocks *blocks; /* allocated blocks of all nodes, for reports */
 };
@@ -86,16 +86,16 @@ static inline void roami_race_wrote(struct roami_node *node, uint32_t page)
 unsigned roami_race_outside_type(const struct roami_node *node);
 
 /* The roami_race_code by which this node last began to write the page; 0: not known. */
-uint64_t roami_race_place(struct roami_node *node, uint32_t page);
+uint64_t roami_race_page_code(struct roami_node *node, uint32_t page);
 
 /*
  * A diff, encoded and checked, has reached the page's home or keeper.  `writer` made it in the
- * interval that follows `clock`; before that it synchronised on `since`.  `place`: roami_race_place
- * at the writer.  Any thread.
+ * interval that follows `clock`; before that it synchronised on `since`.  `code`:
+ * roami_race_page_code at the writer.  Any thread.
  */
 void roami_race_note(struct roami_node *node, uint32_t page, unsigned writer,
 		     const struct roami_vclock *clock, const struct roami_synced *since,
-		     uint64_t place, const uint8_t *diff, size_t bytes);
+		     uint64_t code, const uint8_t *diff, size_t bytes);
 
 /* The home's own writes to a page, as its twin shows them. */
 void roami_race_note_home(struct roami_node *node, uint32_t page);

@@ -114,7 +114,7 @@ void roami_sharing_fetched_now(struct roami_node *node, uint32_t page)
 static void sharing_note(struct roami_node *node, uint32_t page, unsigned writer, bool handed)
 {
 	struct sharing_page *shared = &sharing_of(node)->pages[page];
-	char line[400], place[ROAMI_RACE_NAME_BYTES];
+	char line[400], name[ROAMI_RACE_NAME_BYTES];
 	int length;
 
 	shared->writers |= roami_nodeset_bit(writer);
@@ -128,11 +128,11 @@ static void sharing_note(struct roami_node *node, uint32_t page, unsigned writer
 	    atomic_fetch_add(&sharing_of(node)->reported_count, 1) >= REPORTS_MAX)
 		return;
 	shared->reported = true;
-	roami_race_name(node, (uint64_t)page * ROAMI_PAGE, place, sizeof(place));
+	roami_race_name(node, (uint64_t)page * ROAMI_PAGE, name, sizeof(name));
 	length = snprintf(line, sizeof(line),
 			  "roam: sharing: page %p%s is written by all %u nodes, "
 			  "each its own bytes\n",
-			  (void *)(node->app + (uint64_t)page * ROAMI_PAGE), place, node->nodes);
+			  (void *)(node->app + (uint64_t)page * ROAMI_PAGE), name, node->nodes);
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		return;
 }
