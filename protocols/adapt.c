@@ -367,8 +367,8 @@ static void adapt_written(struct roami_node *node, const struct roam_sync *sync,
 }
 
 /*
- * Leaves the page's diff in the diff log, unless it is most of the page; returns its place there,
- * or 0.
+ * Leaves the page's diff in the diff log, unless it is most of the page; returns the reference
+ * to it, or 0.
  */
 static uint64_t adapt_leave(struct roami_node *node, const struct roam_dirty *dirty, bool keep,
 			    size_t *bytes_p)
@@ -410,7 +410,7 @@ static void adapt_ended(struct roami_node *node, const struct roam_dirty *dirty)
 static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 {
 	size_t bytes;
-	uint64_t place = adapt_leave(node, dirty, dirty->keep, &bytes);
+	uint64_t ref = adapt_leave(node, dirty, dirty->keep, &bytes);
 
 	roami_contract(roami_page_is_home(node, dirty->page));
 	dirty->changed = bytes > 0 || roami_home_wanted(node, dirty->page);
@@ -424,16 +424,16 @@ static void adapt_twinned(struct roami_node *node, struct roam_dirty *dirty)
 		dirty->keep = false;
 		roami_home_twin(node, dirty->page, false);
 		roami_home_unshare(node, dirty->page);
-		place = 0;
+		ref = 0;
 	}
-	roami_notice_add_diff(node, dirty->page, roami_home_version_bump(node, dirty->page), place);
+	roami_notice_add_diff(node, dirty->page, roami_home_version_bump(node, dirty->page), ref);
 	adapt_ended(node, dirty);
 }
 
 /*
  * Leaves a diff that goes to a home with a twin in the diff log, too, for the nodes that are
- * neither writer nor home; returns its place there, 0: it is not left.  If the page stays open, the
- * log's diff equals the one sent home only if no other thread writes.
+ * neither writer nor home; returns the reference to it, 0: it is not left.  If the page stays open,
+ * the log's diff equals the one sent home only if no other thread writes.
  */
 static uint64_t adapt_copied(struct roami_node *node, const struct roam_sync *sync,
 			     const struct roam_dirty *dirty, unsigned home)
@@ -447,7 +447,7 @@ static uint64_t adapt_copied(struct roami_node *node, const struct roam_sync *sy
 	return adapt_leave(node, dirty, false, &bytes);
 }
 
-static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, uint64_t place)
+static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, uint64_t ref)
 {
 	struct adapt_page *data = adapt_page(node, dirty->page);
 	uint16_t home;
@@ -470,12 +470,12 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 			data->alone++;
 		home_has(&data->home, dirty->version);
 	}
-	roami_notice_add_diff(node, dirty->page, dirty->version, place);
+	roami_notice_add_diff(node, dirty->page, dirty->version, ref);
 }
 
 /* Gives notice of an own page.  For a copy, leaves its diff at *place_p and returns its home. */
 static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
-			   struct roam_dirty *dirty, uint64_t *place_p)
+			   struct roam_dirty *dirty, uint64_t *ref_p)
 {
 	unsigned home = roami_home_lookup(node, dirty->page);
 
@@ -487,7 +487,7 @@ static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync
 	} else {
 		if (home == roami_me(node))
 			home = roami_home_again(node, dirty->page);
-		*place_p = adapt_copied(node, sync, dirty, home);
+		*ref_p = adapt_copied(node, sync, dirty, home);
 	}
 	return (uint16_t)home;
 }
@@ -495,7 +495,7 @@ static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync
 static void adapt_flush(struct roami_node *node, const struct roam_sync *sync,
 			struct roam_dirty *dirty, size_t count)
 {
-	uint64_t places[BATCH];
+	uint64_t refs[BATCH];
 	uint16_t homes[BATCH];
 
 	while (count > 0) {
@@ -503,11 +503,11 @@ static void adapt_flush(struct roami_node *node, const struct roam_sync *sync,
 
 		adapt_close(node, dirty, some);
 		for (size_t i = 0; i < some; i++)
-			homes[i] = adapt_home(node, sync, &dirty[i], &places[i]);
+			homes[i] = adapt_home(node, sync, &dirty[i], &refs[i]);
 		roami_flush(node, dirty, homes, some);
 		for (size_t i = 0; i < some; i++)
 			if (!dirty[i].home)
-				adapt_answered(node, &dirty[i], places[i]);
+				adapt_answered(node, &dirty[i], refs[i]);
 		dirty += some;
 		count -= some;
 	}

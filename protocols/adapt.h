@@ -41,8 +41,8 @@ static inline struct adapt_page *adapt_page(struct roami_node *node, uint32_t pa
 void adapt_look(struct roami_node *node, uint32_t page);
 
 /*
- * Leaves a diff of this node's open interval in the diff log.  Returns its place there, for
- * roami_notice_add_diff; 0: there is no room, or no node reads it.  The page is pending.
+ * Leaves a diff of this node's open interval in the diff log.  Returns the reference to
+ * it, for roami_notice_add_diff; 0: there is no room, or no node reads it.  The page is pending.
  */
 uint64_t adapt_log_leave(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes);
 
@@ -50,7 +50,7 @@ uint64_t adapt_log_leave(struct roami_node *node, uint32_t page, const uint8_t *
  * Copies a diff that adapt_log_leave has left, of at most ROAM_DIFF_MAX bytes, and lets the home
  * know that its diffs are read; false: it is gone.  The page is pending.
  */
-bool adapt_log_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
+bool adapt_log_follow(struct roami_node *node, unsigned writer, uint64_t ref, uint32_t page,
 		      uint8_t *diff, size_t *bytes_p);
 
 /*

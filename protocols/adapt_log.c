@@ -12,12 +12,12 @@ uint64_t adapt_log_leave(struct roami_node *node, uint32_t page, const uint8_t *
 	return roami_post(node, page, diff, bytes);
 }
 
-bool adapt_log_follow(struct roami_node *node, unsigned writer, uint64_t place, uint32_t page,
+bool adapt_log_follow(struct roami_node *node, unsigned writer, uint64_t ref, uint32_t page,
 		      uint8_t *diff, size_t *bytes_p)
 {
 	roami_contract_pending(node, page);
 	*bytes_p = ROAM_DIFF_MAX;
-	if (!roami_post_read(node, writer, place, page, diff, bytes_p))
+	if (!roami_post_read(node, writer, ref, page, diff, bytes_p))
 		return false;
 	roami_home_say_read(node, writer, page);
 	return true;

@@ -190,7 +190,7 @@ bool roami_home_unshare(struct roami_node *node, uint32_t page);
  */
 void roami_notice_add_home(struct roami_node *node, uint32_t page, uint64_t version, uint32_t ref);
 
-/* roami_notice_add with the place of the diff from roami_post; 0: there is none. */
+/* roami_notice_add with the reference to the diff, from roami_post; 0: there is none. */
 void roami_notice_add_diff(struct roami_node *node, uint32_t page, uint64_t version,
 			   uint64_t diff);
 
@@ -374,18 +374,18 @@ unsigned roami_home_again(struct roami_node *node, uint32_t page);
 
 /*
  * Leaves a mark and bytes where nodes that reach this one's memory read them without a message.
- * Returns their place, for roami_post_read; 0: there is no room.  app, inside release.
+ * Returns a reference to them, for roami_post_read; 0: there is no room.  app, inside release.
  * roami_posts_on: whether any node reads them so.
  */
 bool roami_posts_on(struct roami_node *node);
 uint64_t roami_post(struct roami_node *node, uint32_t mark, const void *data, size_t bytes);
 
 /*
- * Copies what `writer` has left at a place; false: newer bytes have overwritten it, this node
+ * Copies what `writer` has left at a reference; false: newer bytes have overwritten it, this node
  * cannot read it without a message, it has another mark, or is longer than *bytes_p, which becomes
  * the length.  app.
  */
-bool roami_post_read(struct roami_node *node, unsigned writer, uint64_t place, uint32_t mark,
+bool roami_post_read(struct roami_node *node, unsigned writer, uint64_t ref, uint32_t mark,
 		     void *data, size_t *bytes_p);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /*
  * Bytes that a node leaves in its segment for others, which read them without asking it.  What they
  * are is the protocol's: to the node each is a mark and some bytes.  They lie in a bounded ring of
- * words, where the newest overwrite the oldest.  A place is the number, since the beginning, of the
- * first word, + 1.
+ * words, where the newest overwrite the oldest.  A reference is the number, since the beginning, of
+ * the first word, + 1.
  */
 #include <string.h>
 
@@ -57,7 +57,7 @@ uint64_t roami_post(struct roami_node *node, uint32_t mark, const void *data, si
 	return at + 1;
 }
 
-bool roami_near_post_read(struct roami_node *node, unsigned writer, uint64_t place, uint32_t mark,
+bool roami_near_post_read(struct roami_node *node, unsigned writer, uint64_t ref, uint32_t mark,
 			  void *data, size_t *bytes_p)
 {
 	const struct roami_diff_log *diff_log = node->segments[writer].diff_log;
@@ -66,7 +66,7 @@ bool roami_near_post_read(struct roami_node *node, unsigned writer, uint64_t pla
 
 	roami_contract(writer != node->me && diff_log != NULL);
 	begun = atomic_load_explicit(&diff_log->begun, memory_order_acquire);
-	at = place - 1;
+	at = ref - 1;
 	if (at >= begun)
 		return false;
 	word = atomic_load_explicit(&diff_log->words[at % room], memory_order_relaxed);
@@ -89,9 +89,9 @@ bool roami_near_post_read(struct roami_node *node, unsigned writer, uint64_t pla
 	return true;
 }
 
-bool roami_post_read(struct roami_node *node, unsigned writer, uint64_t place, uint32_t mark,
+bool roami_post_read(struct roami_node *node, unsigned writer, uint64_t ref, uint32_t mark,
 		     void *data, size_t *bytes_p)
 {
-	roami_assert(writer < node->nodes && place != 0);
-	return node->reach[writer]->post_read(node, writer, place, mark, data, bytes_p);
+	roami_assert(writer < node->nodes && ref != 0);
+	return node->reach[writer]->post_read(node, writer, ref, mark, data, bytes_p);
 }

@@ -139,7 +139,7 @@ struct roami_reach {
 	/* `where` of a page's header at `home`; 0: only a message could tell. */
 	uint32_t (*where)(const struct roami_node *node, unsigned home, uint32_t page);
 	/* See roami_post_read. */
-	bool (*post_read)(struct roami_node *node, unsigned writer, uint64_t place, uint32_t mark,
+	bool (*post_read)(struct roami_node *node, unsigned writer, uint64_t ref, uint32_t mark,
 			  void *data, size_t *bytes_p);
 	/*
 	 * Whether node 0 had bytes in a page at the seal.  `ask`: a message may be sent to find
@@ -274,7 +274,7 @@ void roami_adopt_header(struct roami_node *node, struct roami_header *header);
 uint32_t roami_take_yield(struct roami_node *node, struct roami_header *header, uint64_t have);
 
 /* In posts.c: an operation of near. */
-bool roami_near_post_read(struct roami_node *node, unsigned writer, uint64_t place, uint32_t mark,
+bool roami_near_post_read(struct roami_node *node, unsigned writer, uint64_t ref, uint32_t mark,
 			  void *data, size_t *bytes_p);
 
 /* In creator.c: operations of near and far. */

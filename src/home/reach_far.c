@@ -173,10 +173,10 @@ static uint32_t far_where(const struct roami_node *node, unsigned home, uint32_t
 }
 
 /* Out of reach: the caller fetches the page instead. */
-static bool far_post_read(struct roami_node *node, unsigned writer, uint64_t place, uint32_t mark,
+static bool far_post_read(struct roami_node *node, unsigned writer, uint64_t ref, uint32_t mark,
 			  void *data, size_t *bytes_p)
 {
-	(void)node, (void)writer, (void)place, (void)mark, (void)data, (void)bytes_p;
+	(void)node, (void)writer, (void)ref, (void)mark, (void)data, (void)bytes_p;
 	return false;
 }
 
