@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #define RING_BYTES    (256u * 1024)
-#define DIFF_LOG_BYTES ((size_t)4 << 20)
+#define POSTS_BYTES ((size_t)4 << 20)
 #define RING_RUNS      (64u * 1024)
 #define LOCK_SLOTS    (128u * 1024)
 #define BARRIER_SLOTS  4096u
@@ -42,9 +42,9 @@ static void layout_place(struct roami_layout *layout, unsigned nodes_max)
 	layout->ring_runs = RING_RUNS;
 	at += segment_round(sizeof(struct roami_notice_ring) +
 			    RING_RUNS * ROAMI_NOTICE_RING_WORDS * sizeof(uint64_t));
-	layout->diff_log = at;
-	layout->diff_log_bytes = DIFF_LOG_BYTES;
-	at += segment_round(sizeof(struct roami_diff_log) + DIFF_LOG_BYTES);
+	layout->posts = at;
+	layout->posts_bytes = POSTS_BYTES;
+	at += segment_round(sizeof(struct roami_posts) + POSTS_BYTES);
 	layout->locks = at;
 	layout->lock_slots = LOCK_SLOTS;
 	at += segment_round(LOCK_SLOTS * roami_lock_bytes(nodes_max));
@@ -96,7 +96,7 @@ void roami_segment_point(struct roami_segment *segment, const struct roami_layou
 	segment->blocks = (void *)(at + layout->blocks);
 	segment->ends = (void *)(at + layout->ends);
 	segment->ring = (void *)(at + layout->ring);
-	segment->diff_log = (void *)(at + layout->diff_log);
+	segment->posts = (void *)(at + layout->posts);
 	segment->objects = (void *)(at + layout->objects);
 	segment->headers = (void *)(at + layout->headers);
 	segment->directory = (void *)(at + layout->directory);

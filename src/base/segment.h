@@ -108,8 +108,8 @@ struct roami_notice_ring {
 	_Alignas(64) _Atomic uint64_t words[][ROAMI_NOTICE_RING_WORDS];
 };
 
-/* Diffs that the node has left, see home/posts.c. */
-struct roami_diff_log {
+/* Bytes that the node has left for others, see home/posts.c. */
+struct roami_posts {
 	_Alignas(64) _Atomic uint64_t begun; /* words written, or being written */
 	_Alignas(64) _Atomic uint64_t words[];
 };
@@ -296,8 +296,8 @@ struct roami_layout {
 	size_t rings, ring_bytes; /* offset, bytes of one node's rings */
 	size_t ring;
 	uint32_t ring_runs; /* a power of two */
-	size_t diff_log;
-	size_t diff_log_bytes;
+	size_t posts;
+	size_t posts_bytes;
 	size_t locks;
 	uint32_t lock_slots;
 	size_t barriers_at;
@@ -321,7 +321,7 @@ struct roami_segment {
 	_Atomic uint64_t *blocks;
 	_Atomic uint64_t *ends;
 	struct roami_notice_ring *ring;
-	struct roami_diff_log *diff_log;
+	struct roami_posts *posts;
 	/* Of each page of the heap: where in it there are synchronisation objects. */
 	_Atomic uint64_t *objects;
 	struct roami_header *headers;

@@ -83,7 +83,7 @@ struct world_config {
 	bool begin; /* counts begin just below the ends of 32 bits and the like: world_begin.h */
 	bool begin_epochs; /* epochs of homes, too, so that homes move a few times and then stay */
 	bool begin_tuples; /* numbers of tuples, too: operations go through world_past_call */
-	uint32_t diff_log_bytes; /* of diffs that a node leaves for others; 0: as many as usual */
+	uint32_t posts_bytes; /* of diffs that a node leaves for others; 0: as many as usual */
 	uint32_t compact_sooner; /* lists of notices, see base/node.h */
 	uint32_t ring_runs;  /* write notices a node leaves for the others; 0: as many as usual */
 	uint32_t lock_slots; /* records of locks at each home; 0: as many as usual */

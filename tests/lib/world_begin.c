@@ -57,7 +57,7 @@ static void begin_rings(struct roami_node *const *nodes, unsigned count, struct 
 		atomic_store(&node->self->ring->begun, log_of(node)->published);
 		atomic_store(&node->self->ring->head, log_of(node)->published);
 		home_of(node)->posts_head = begin_below(rng, BITS_32);
-		atomic_store(&node->self->diff_log->begun, home_of(node)->posts_head);
+		atomic_store(&node->self->posts->begun, home_of(node)->posts_head);
 		for (unsigned by = 0; by < count; by++) {
 			uint64_t at = begin_below(rng, BITS_32);
 

@@ -59,7 +59,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->mirage_delta = DRAW_OF(&rng, 0, 0, 1, 50, 1000);
 	config->lrc_memory = 1024ull * DRAW_OF(&rng, 64, 128, 1024, 65536);
 	config->erc = DRAW_OF(&rng, ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO);
-	config->diff_log_bytes = DRAW_OF(&rng, 0, 0, 256, 1024, 16384);
+	config->posts_bytes = DRAW_OF(&rng, 0, 0, 256, 1024, 16384);
 	config->begin = rng_one_in(&apart, 6);
 	config->compact_sooner = DRAW_OF(&apart, 0, 0, 5, 10);
 }
@@ -236,8 +236,8 @@ void world_layout(const struct world_config *config, struct roami_layout *layout
 {
 	if (config->ring_runs != 0)
 		layout->ring_runs = config->ring_runs;
-	if (config->diff_log_bytes != 0)
-		layout->diff_log_bytes = config->diff_log_bytes;
+	if (config->posts_bytes != 0)
+		layout->posts_bytes = config->posts_bytes;
 	if (config->lock_slots != 0)
 		layout->lock_slots = config->lock_slots;
 	if (config->barrier_slots != 0)
@@ -314,7 +314,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 "cards %lx, %s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
 		 "stall 1/%u, queue %u, latency %lu ns, %lu more from %u to %u, "
-		 "ring %u, diff_log %u, "
+		 "ring %u, posts %u, "
 		 "slots %u, %u, ROAM_IVY %u, "
 		 "delta %u, ROAM_ERC %u, store %lu KiB, seal %u%s%s%s",
 		 config->protocol->name, config->nodes, threads, config->teams ? " in teams" : "",
@@ -325,7 +325,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,
 		 config->queue_max, (unsigned long)config->latency_ns_max,
 		 (unsigned long)config->slow_ns, config->slow_from, config->slow_to,
-		 config->ring_runs, config->diff_log_bytes, config->lock_slots,
+		 config->ring_runs, config->posts_bytes, config->lock_slots,
 		 config->barrier_slots, config->ivy, config->mirage_delta, config->erc,
 		 (unsigned long)config->lrc_memory / 1024, config->seal,
 		 config->begin ? ", counts begin below their ends" : "", config->lossy ? ", " : "",

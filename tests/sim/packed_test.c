@@ -104,7 +104,7 @@ static void packed_config(struct world_config *config, const struct seed_options
 	config->cache_pages = 0;
 	config->step_every = (uint32_t)(seed % 3) + 1;
 	config->stall_every = seed % 2 == 0 ? 4 : 16;
-	config->diff_log_bytes = 16384;
+	config->posts_bytes = 16384;
 	config->trace = options->trace;
 	if (options->cards)
 		world_cards(config);

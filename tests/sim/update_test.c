@@ -70,7 +70,7 @@ static struct update update_run(const struct roam_protocol *protocol, uint64_t s
 	if (protocol->homes == ROAM_HOMES_TAKEN) { /* diffs are left where memory is shared */
 		config.onesided = true;
 		config.hosts = 1;
-		config.diff_log_bytes = DIFF_LOG;
+		config.posts_bytes = DIFF_LOG;
 	}
 	world = seed_pair(&config, update_main, &update);
 	update.good = world != NULL;
