@@ -21,7 +21,7 @@ enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enu
 		[ROAMI_MISUSE_TWICE] = "%s by thread %s, which is registered already",
 		[ROAMI_MISUSE_NEVER] = "%s by thread %s, which is not registered",
 	};
-	char what[200], name[ROAMI_OS_PLACE_BYTES], place[ROAMI_OS_PLACE_BYTES];
+	char what[200], name[ROAMI_OS_POSITION_BYTES], position[ROAMI_OS_POSITION_BYTES];
 	uint32_t bit = 1u << kind;
 
 	if (node == NULL)
@@ -33,12 +33,12 @@ enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enu
 		snprintf(name, sizeof(name), "%u", node->env->thread(node));
 	else
 		roami_os_object(object, name);
-	roami_os_place((const uint8_t *)caller - 1, place);
+	roami_os_position((const uint8_t *)caller - 1, position);
 	snprintf(what, sizeof(what), texts[kind], call, name);
 	if (node->options->strict)
-		roami_node_fail(node, "%s, at %s (ROAM_STRICT=1)", what, place);
+		roami_node_fail(node, "%s, at %s (ROAM_STRICT=1)", what, position);
 	if (node->options->log >= ROAMI_LEVEL_WARN)
 		fprintf(stderr, "roam: warning: node %u: %s, at %s; later ones are not reported\n",
-			node->me, what, place);
+			node->me, what, position);
 	return err;
 }

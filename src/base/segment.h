@@ -178,8 +178,8 @@ enum roami_joined { ROAMI_JOINED_READY = 1, ROAMI_JOINED_FINAL, ROAMI_JOINED_LEF
 
 /* What a thread of the node waits for. */
 #define ROAMI_WAITS_MAX   2048u /* ROAMI_THREADS_MAX */
-#define ROAMI_PLACE_BYTES 144u
-#define ROAMI_PLACES      4u
+#define ROAMI_POSITION_BYTES 144u
+#define ROAMI_POSITIONS      4u
 #define ROAMI_LABEL_WORDS 4u /* of a name, cut off and with a zero behind it */
 struct roami_waiting {
 	_Alignas(64) _Atomic uint64_t id; /* of the object */
@@ -229,8 +229,8 @@ struct roami_probed {
 	_Atomic uint64_t sent;   /* messages, up to then */
 	_Atomic uint64_t received;
 	_Atomic uint64_t turns; /* waits begun, of a far node */
-	/* Where threads are that compute, no place twice; then "". */
-	char places[ROAMI_PLACES][ROAMI_PLACE_BYTES];
+	/* Where threads are that compute, no position twice; then "". */
+	char positions[ROAMI_POSITIONS][ROAMI_POSITION_BYTES];
 };
 
 struct roami_ctl {

@@ -166,23 +166,23 @@ void roami_dp_close(struct roam_dp *dp)
 /* Copies bytes to or from a sender's share, which begins anew behind its end. */
 static void inbox_put(struct roami_dp_inbox *inbox, uint64_t at, const void *data, size_t bytes)
 {
-	size_t place = at % ROAM_DP_ROOM, first = ROAM_DP_ROOM - place;
+	size_t offset = at % ROAM_DP_ROOM, first = ROAM_DP_ROOM - offset;
 
 	if (first > bytes)
 		first = bytes;
-	memcpy(inbox->ring + place, data, first);
+	memcpy(inbox->ring + offset, data, first);
 	memcpy(inbox->ring, (const uint8_t *)data + first, bytes - first);
 }
 
 static void inbox_get(const struct roami_dp_inbox *inbox, uint64_t at, void *data, size_t bytes)
 {
-	size_t place = at % ROAM_DP_ROOM, first = ROAM_DP_ROOM - place;
+	size_t offset = at % ROAM_DP_ROOM, first = ROAM_DP_ROOM - offset;
 
 	if (bytes == 0)
 		return; /* `data` may be NULL */
 	if (first > bytes)
 		first = bytes;
-	memcpy(data, inbox->ring + place, first);
+	memcpy(data, inbox->ring + offset, first);
 	memcpy((uint8_t *)data + first, inbox->ring, bytes - first);
 }
 

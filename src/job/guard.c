@@ -91,7 +91,7 @@ static const struct roami_block *guard_newest(const struct roami_job *job, uint6
 static void guard_name(const struct roami_job *job, uint64_t offset, char *text, size_t bytes)
 {
 	const struct roami_block *block = guard_newest(job, offset, true);
-	char code[ROAMI_OS_PLACE_BYTES] = "";
+	char code[ROAMI_OS_POSITION_BYTES] = "";
 
 	if (block != NULL)
 		roami_race_code_text(job->node, block->code, code);
@@ -123,7 +123,7 @@ guard_say(struct roami_job *job, uint64_t offset, const char *format, ...)
 static void guard_freer(const struct roami_job *job, const struct guard_head *head, char *text,
 			size_t bytes)
 {
-	char code[ROAMI_OS_PLACE_BYTES];
+	char code[ROAMI_OS_POSITION_BYTES];
 
 	roami_race_code_text(job->node, head->freed_by, code);
 	snprintf(text, bytes, "node %u%s%s", (unsigned)head->freer, code[0] != '\0' ? ", at " : "",
@@ -275,7 +275,7 @@ static enum roam_err guard_free_alike(struct roami_job *job, uint64_t offset)
 enum roam_err roami_guard_free(struct roami_job *job, void *block, const void *from)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)block - job->app);
-	char when[64], freer[200], code[ROAMI_OS_PLACE_BYTES];
+	char when[64], freer[200], code[ROAMI_OS_POSITION_BYTES];
 	const struct guard_head *head;
 
 	if (!guard_wanted(job) || (uint8_t *)block < job->app ||

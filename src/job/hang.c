@@ -178,7 +178,7 @@ __attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *ha
 {
 	struct roami_ctl *ctl = hang->node->self->ctl;
 	uint32_t used = atomic_load(&ctl->where_bytes);
-	char line[300 + ROAMI_WAIT_BYTES + ROAMI_PLACES * ROAMI_PLACE_BYTES];
+	char line[300 + ROAMI_WAIT_BYTES + ROAMI_POSITIONS * ROAMI_POSITION_BYTES];
 	va_list args;
 	size_t length;
 
@@ -196,14 +196,15 @@ __attribute__((format(printf, 2, 3))) static void hang_say(struct roami_hang *ha
 }
 
 /* Writes ", at A, B": where threads of the node compute, as far as it is known. */
-static void hang_places(const struct roami_probed *probed, char *text, size_t bytes)
+static void hang_positions(const struct roami_probed *probed, char *text, size_t bytes)
 {
 	size_t used = 0;
 
 	text[0] = '\0';
-	for (unsigned i = 0; i < ROAMI_PLACES && probed->places[i][0] != '\0' && used < bytes; i++)
+	for (unsigned i = 0;
+	     i < ROAMI_POSITIONS && probed->positions[i][0] != '\0' && used < bytes; i++)
 		used += (size_t)snprintf(text + used, bytes - used, "%s %s", i == 0 ? ", at" : ",",
-					 probed->places[i]);
+					 probed->positions[i]);
 }
 
 /* Writes a line for each object that threads of the node wait for. */
@@ -214,10 +215,11 @@ static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ct
 	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
 	unsigned threads = atomic_load(&ctl->threads), waiting, said = 0;
 	unsigned count = roami_wait_groups(ctl, groups, &waiting);
-	char who[120], what[ROAMI_WAIT_BYTES], places[ROAMI_PLACES * (ROAMI_PLACE_BYTES + 4)];
+	char who[120], what[ROAMI_WAIT_BYTES];
+	char positions[ROAMI_POSITIONS * (ROAMI_POSITION_BYTES + 4)];
 
 	hang_who(node, peer, who, sizeof(who));
-	hang_places(&ctl->probed, places, sizeof(places));
+	hang_positions(&ctl->probed, positions, sizeof(positions));
 	for (unsigned i = 0; i < count; i++) {
 		roami_boot_wait(ctls, node->nodes, &groups[i], what, sizeof(what));
 		hang_say(hang, "roam: %s waits %s\n", who, what);
@@ -227,7 +229,7 @@ static void hang_line(struct roami_hang *hang, const struct roami_ctl *const *ct
 		hang_say(hang, "roam: %s waits in %u more threads\n", who, waiting - said);
 	if (waiting < threads)
 		hang_say(hang, "roam: %s computes in %u of %u threads%s\n", who, threads - waiting,
-			 threads, places);
+			 threads, positions);
 }
 
 /* ROAM_CHECK=statics: names what node 0 has written that others may wait for. */
@@ -323,15 +325,15 @@ static bool probe_seen(const struct roami_node *node, const uint32_t *looked)
 __attribute__((noreturn)) static void hang_over(struct roami_hang *hang)
 {
 	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
-	char text[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES], places[300] = "";
+	char text[400 + ROAMI_WAITS_BYTES], waits[ROAMI_WAITS_BYTES], positions[300] = "";
 	struct roami_node *node = hang->node;
 
 	hang_statics(hang);
 	hang_ctls(node, ctls);
 	roami_boot_waits(ctls, node->nodes, waits, sizeof(waits));
 	for (unsigned peer = 0; peer < node->nodes; peer++)
-		roami_boot_places(ctls[peer], places, sizeof(places));
-	snprintf(text, sizeof(text), "no thread of the job can go on%s%s", waits, places);
+		roami_boot_positions(ctls[peer], positions, sizeof(positions));
+	snprintf(text, sizeof(text), "no thread of the job can go on%s%s", waits, positions);
 	node->env->fail(node, text);
 }
 

@@ -34,7 +34,7 @@ void roami_boot_waits(const struct roami_ctl *const *ctls, unsigned nodes, char 
  * Appends which statics of the program a node's threads wait for, if `text` does not have them yet:
  * "; 0x... is prog+0x4010 (queue), 0x... is ...".
  */
-void roami_boot_places(const struct roami_ctl *ctl, char *text, size_t bytes);
+void roami_boot_positions(const struct roami_ctl *ctl, char *text, size_t bytes);
 
 /* What threads of a node wait for, "in 2 threads at barrier 0x... (3 of 4 threads arrived)". */
 #define ROAMI_WAIT_BYTES 130

@@ -89,27 +89,27 @@ static uintptr_t thread_pc(pid_t tid, uint64_t until)
 	return pc;
 }
 
-/* Adds a place, unless it is there already. */
-static unsigned place_add(struct roami_probed *probed, unsigned count, uintptr_t pc)
+/* Adds a position, unless it is there already. */
+static unsigned position_add(struct roami_probed *probed, unsigned count, uintptr_t pc)
 {
-	char *text = probed->places[count];
+	char *text = probed->positions[count];
 	unsigned at = 0;
 
-	roami_os_place((const void *)pc, text);
-	while (strcmp(probed->places[at], text) != 0)
+	roami_os_position((const void *)pc, text);
+	while (strcmp(probed->positions[at], text) != 0)
 		at++;
 	return at == count ? count + 1 : count;
 }
 
 /* Notes where the threads are that barriers count and that do not wait. */
-static void node_places(struct roami_hang *hang)
+static void node_positions(struct roami_hang *hang)
 {
 	struct roami_ctl *ctl = hang->node->self->ctl;
 	struct roami_probed *probed = &ctl->probed;
 	uint64_t until = roami_os_now_ns() + PLACES_NS;
 	unsigned count = 0;
 
-	for (unsigned i = 0; i < atomic_load(&ctl->seats) && count < ROAMI_PLACES; i++) {
+	for (unsigned i = 0; i < atomic_load(&ctl->seats) && count < ROAMI_POSITIONS; i++) {
 		pid_t tid = atomic_load(&hang->real->seats.tids[i]);
 		uintptr_t pc = 0;
 
@@ -117,10 +117,10 @@ static void node_places(struct roami_hang *hang)
 		    atomic_load(&ctl->waits[i].kind) == 0)
 			pc = thread_pc(tid, until);
 		if (pc != 0)
-			count = place_add(probed, count, pc);
+			count = position_add(probed, count, pc);
 	}
-	for (; count < ROAMI_PLACES; count++)
-		probed->places[count][0] = '\0';
+	for (; count < ROAMI_POSITIONS; count++)
+		probed->positions[count][0] = '\0';
 }
 
 /* Takes the requests of far nodes; false: none has asked. */
@@ -147,7 +147,7 @@ void roami_look_answer(struct roami_hang *hang)
 	if (serial == hang->answered && !asked)
 		return;
 	hang->answered = serial;
-	node_places(hang);
+	node_positions(hang);
 	atomic_store(&ctl->probed.quiet, node_quiet(hang, &sent, &received));
 	atomic_store(&ctl->probed.sent, sent);
 	atomic_store(&ctl->probed.received, received);

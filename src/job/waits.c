@@ -107,27 +107,27 @@ static size_t waits_node(const struct roami_ctl *const *ctls, unsigned nodes, un
 }
 
 /* Whether a thread waits for an object that its program or a library has as a static. */
-static bool waits_named(const struct roami_waiting *waiting, char place[ROAMI_OS_PLACE_BYTES])
+static bool waits_named(const struct roami_waiting *waiting, char position[ROAMI_OS_POSITION_BYTES])
 {
 	uint32_t kind = atomic_load(&waiting->kind);
 	uint64_t id = atomic_load(&waiting->id);
 
 	if (kind == 0 || kind > KINDS || id < ROAMI_SYNCED_OWN)
 		return false;
-	roami_os_place((const void *)id, place); /* NOLINT: an address */
-	return place[0] != '0';
+	roami_os_position((const void *)id, position); /* NOLINT: an address */
+	return position[0] != '0';
 }
 
-void roami_boot_places(const struct roami_ctl *ctl, char *text, size_t bytes)
+void roami_boot_positions(const struct roami_ctl *ctl, char *text, size_t bytes)
 {
-	char place[ROAMI_OS_PLACE_BYTES], what[ROAMI_OS_PLACE_BYTES + 30];
+	char position[ROAMI_OS_POSITION_BYTES], what[ROAMI_OS_POSITION_BYTES + 30];
 	size_t used = strlen(text);
 
 	for (unsigned i = 0; i < atomic_load(&ctl->seats); i++) {
-		if (!waits_named(&ctl->waits[i], place))
+		if (!waits_named(&ctl->waits[i], position))
 			continue;
 		snprintf(what, sizeof(what), "%#llx is %s",
-			 (unsigned long long)atomic_load(&ctl->waits[i].id), place);
+			 (unsigned long long)atomic_load(&ctl->waits[i].id), position);
 		if (strstr(text, what) == NULL && used + strlen(what) + 3 < bytes)
 			used += (size_t)snprintf(text + used, bytes - used, "%s %s",
 						 used == 0 ? ";" : ",", what);

@@ -34,15 +34,15 @@ static bool hub_listen(struct roami_bound *bound, struct roami_hub *hub)
 		return roami_bound_fail(bound, "out of memory");
 	for (unsigned i = 0; i < bound->nodes + ROAMI_HUB_STRANGERS; i++)
 		hub->peers[i].fd = -1;
-	for (unsigned i = 0; i < hub->place_count; i++) {
-		const struct sockaddr *place = (const void *)&hub->places[i];
+	for (unsigned i = 0; i < hub->address_count; i++) {
+		const struct sockaddr *address = (const void *)&hub->addresses[i];
 
 		hub->listener =
-			roami_os_fd(socket(place->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+			roami_os_fd(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 		if (hub->listener < 0)
 			break;
 		setsockopt(hub->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-		if (bind(hub->listener, place, hub->place_bytes) == 0 &&
+		if (bind(hub->listener, address, hub->address_bytes) == 0 &&
 		    listen(hub->listener, SOMAXCONN) == 0)
 			return true;
 		close(hub->listener);
@@ -63,7 +63,7 @@ static void hub_drop(struct roami_hub_peer *peer)
 /* On one host all nodes belong to one user; between hosts this cannot be checked. */
 static bool hub_trusts(const struct roami_hub *hub, int fd, pid_t *pid_p, uid_t *uid_p)
 {
-	return hub->places[0].ss_family != AF_UNIX ||
+	return hub->addresses[0].ss_family != AF_UNIX ||
 	       (roami_os_peer(fd, pid_p, uid_p) && *uid_p == geteuid());
 }
 
@@ -77,7 +77,7 @@ static void hub_greeting(const struct roami_hub *hub, uint64_t *greeting)
 /* If no slot is free, the oldest connection that is not a node's yet is closed. */
 static void hub_accept(struct roami_bound *bound, struct roami_hub *hub)
 {
-	struct roami_hub_peer *place = &hub->peers[bound->nodes];
+	struct roami_hub_peer *slot = &hub->peers[bound->nodes];
 	int fd = roami_os_fd(accept4(hub->listener, NULL, NULL, SOCK_CLOEXEC));
 	uint64_t greeting[2];
 	pid_t pid;
@@ -89,19 +89,19 @@ static void hub_accept(struct roami_bound *bound, struct roami_hub *hub)
 	}
 	if (fd < 0)
 		return;
-	for (unsigned i = 1; i < ROAMI_HUB_STRANGERS && place->fd >= 0; i++) {
+	for (unsigned i = 1; i < ROAMI_HUB_STRANGERS && slot->fd >= 0; i++) {
 		struct roami_hub_peer *other = &hub->peers[bound->nodes + i];
 
-		if (other->fd < 0 || other->since < place->since)
-			place = other;
+		if (other->fd < 0 || other->since < slot->since)
+			slot = other;
 	}
-	hub_drop(place);
+	hub_drop(slot);
 	hub_patience(fd);
-	place->fd = fd;
-	place->since = roami_os_now_ns();
+	slot->fd = fd;
+	slot->since = roami_os_now_ns();
 	hub_greeting(hub, greeting);
 	if (!roami_os_send(fd, greeting, sizeof(greeting)))
-		hub_drop(place);
+		hub_drop(slot);
 }
 
 /* Whether what a peer says of itself fits this job and this round. */
@@ -263,7 +263,7 @@ static bool hub_greeted(const struct roami_hub *hub, int fd)
 	       memcmp(greeting, wanted, sizeof(wanted)) == 0;
 }
 
-/* Node 0 may come later, or be at another of its places. */
+/* Node 0 may come later, or listen at another of its addresses. */
 static bool hub_connect(struct roami_bound *bound, struct roami_hub *hub)
 {
 	bool good, stranger;
@@ -271,13 +271,14 @@ static bool hub_connect(struct roami_bound *bound, struct roami_hub *hub)
 	uid_t uid = (uid_t)-1;
 
 	for (unsigned i = 0;; i++) {
-		const struct sockaddr *place = (const void *)&hub->places[i % hub->place_count];
-		int fd = roami_os_fd(socket(place->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+		const struct sockaddr *address =
+			(const void *)&hub->addresses[i % hub->address_count];
+		int fd = roami_os_fd(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
 		if (fd < 0)
 			return roami_bound_fail(bound, "socket: %s", strerror(errno));
 		hub_patience(fd);
-		good = connect(fd, place, hub->place_bytes) == 0;
+		good = connect(fd, address, hub->address_bytes) == 0;
 		stranger = good && !hub_trusts(hub, fd, &pid, &uid);
 		if (good && !stranger && hub_greeted(hub, fd)) {
 			hub->fd = fd;

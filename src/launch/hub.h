@@ -10,11 +10,11 @@
 #include "launch/bind.h"
 
 #define ROAMI_HUB_STRANGERS (ROAMI_NODES_MAX + 16u) /* all nodes may come at once */
-#define ROAMI_HUB_PLACES    4u
+#define ROAMI_HUB_ADDRESSES 4u
 
 struct roami_hub_head {
 	uint64_t magic;
-	uint64_t job; /* a number that tells it from other jobs at the same place */
+	uint64_t job; /* a number that tells it from other jobs at the same address */
 	uint32_t node;
 	uint32_t nodes;
 	uint32_t round;
@@ -34,9 +34,9 @@ struct roami_hub {
 	unsigned round;
 	int listener;
 	/* Addresses at which node 0 may listen: it takes the first that is free. */
-	struct sockaddr_storage places[ROAMI_HUB_PLACES];
-	socklen_t place_bytes; /* of each */
-	unsigned place_count;
+	struct sockaddr_storage addresses[ROAMI_HUB_ADDRESSES];
+	socklen_t address_bytes; /* of each */
+	unsigned address_count;
 	/*
 	 * Node 0: the nodes' connections by their numbers, then connections that have not shown
 	 * whose they are.

@@ -114,16 +114,16 @@ static bool slurm_claim(struct roami_bound *bound, struct slurm *slurm)
  */
 static void slurm_here(struct slurm *slurm)
 {
-	struct sockaddr_un *place = (void *)&slurm->hub.places[0];
+	struct sockaddr_un *address = (void *)&slurm->hub.addresses[0];
 
 	_Static_assert(sizeof(slurm->socket) + sizeof("/proc/self/fd/2147483647/") <=
-			       sizeof(place->sun_path),
+			       sizeof(address->sun_path),
 		       "it fits");
-	place->sun_family = AF_UNIX;
-	snprintf(place->sun_path, sizeof(place->sun_path), "/proc/self/fd/%d/%s",
+	address->sun_family = AF_UNIX;
+	snprintf(address->sun_path, sizeof(address->sun_path), "/proc/self/fd/%d/%s",
 		 slurm->own.directory, slurm->socket);
-	slurm->hub.place_bytes = sizeof(*place);
-	slurm->hub.place_count = 1;
+	slurm->hub.address_bytes = sizeof(*address);
+	slurm->hub.address_count = 1;
 }
 
 /* The first of SLURM_STEP_NODELIST, as in n[01-03,7],m5. */
@@ -159,18 +159,18 @@ static bool slurm_far(struct roami_bound *bound, struct slurm *slurm)
 	}
 	if (!slurm_first_host(host, sizeof(host)) || getaddrinfo(host, NULL, &hints, &found) != 0)
 		return roami_bound_fail(bound, "SLURM_STEP_NODELIST: no host that is known here");
-	for (unsigned i = 0; i < ROAMI_HUB_PLACES; i++) {
-		struct sockaddr_in *place = (void *)&slurm->hub.places[i];
+	for (unsigned i = 0; i < ROAMI_HUB_ADDRESSES; i++) {
+		struct sockaddr_in *address = (void *)&slurm->hub.addresses[i];
 		uint64_t port = (slurm->hub.job + i * PORT_STEP) % PORT_COUNT;
 
-		memcpy(place, found->ai_addr, sizeof(*place));
+		memcpy(address, found->ai_addr, sizeof(*address));
 		if (bound->me == 0)
-			place->sin_addr.s_addr = htonl(INADDR_ANY);
-		place->sin_port = htons((uint16_t)(PORT_FIRST + port));
+			address->sin_addr.s_addr = htonl(INADDR_ANY);
+		address->sin_port = htons((uint16_t)(PORT_FIRST + port));
 	}
 	freeaddrinfo(found);
-	slurm->hub.place_bytes = sizeof(struct sockaddr_in);
-	slurm->hub.place_count = ROAMI_HUB_PLACES;
+	slurm->hub.address_bytes = sizeof(struct sockaddr_in);
+	slurm->hub.address_count = ROAMI_HUB_ADDRESSES;
 	return true;
 }
 

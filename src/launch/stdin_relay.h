@@ -43,7 +43,7 @@ void roami_stdin_taken(struct roami_stdin *relay);
 #define ROAMI_STDIN_ADDRESSES 9u
 
 /* The address at which the first node of another host waits for the input. */
-struct roami_stdin_place {
+struct roami_stdin_target {
 	uint8_t key[ROAMI_KEY_BYTES];             /* that node 0 and it share */
 	uint32_t addresses[ROAMI_STDIN_ADDRESSES]; /* IPv4, host byte order; the likeliest first */
 	unsigned count;
@@ -53,7 +53,7 @@ struct roami_stdin_place {
 
 /* Node 0: a thread sends all input for `node` there. */
 bool roami_stdin_bring(const struct roami_stdin *relay, unsigned node,
-		       const struct roami_stdin_place *place);
+		       const struct roami_stdin_target *target);
 
 /*
  * The first node of another host: its nodes' relay, to which a thread brings what comes.  Node

@@ -44,7 +44,7 @@ static bool far_frame(struct roami_wire *wire, struct roami_frame *frame)
 
 struct relay_bring {
 	const struct roami_stdin *relay;
-	struct roami_stdin_place place;
+	struct roami_stdin_target target;
 	int from;
 	bool reached;
 	struct roami_wire wire;
@@ -66,7 +66,7 @@ static bool bring_some(struct relay_bring *bring)
 	while (got < 0 && errno == EINTR);
 	if (!bring->reached && got > 0)
 		far_failed(bring->relay, "cannot bring the standard input to host",
-			   bring->place.host);
+			   bring->target.host);
 	return bring->reached &&
 	       roami_wire_send(&bring->wire, ROAMI_FRAME_INPUT, 0, bring->frame.payload,
 			       got > 0 ? (size_t)got : 0) &&
@@ -76,11 +76,11 @@ static bool bring_some(struct relay_bring *bring)
 static void *bring_main(void *arg)
 {
 	struct relay_bring *bring = arg;
-	const struct roami_stdin_place *place = &bring->place;
+	const struct roami_stdin_target *target = &bring->target;
 
-	for (unsigned i = 0; i < place->count && !bring->reached; i++)
-		bring->reached = roami_listener_reach(&bring->wire, place->addresses[i],
-						      place->port, place->key, &bring->frame);
+	for (unsigned i = 0; i < target->count && !bring->reached; i++)
+		bring->reached = roami_listener_reach(&bring->wire, target->addresses[i],
+						      target->port, target->key, &bring->frame);
 	bring->reached = bring->reached &&
 			 roami_wire_send(&bring->wire, ROAMI_FRAME_HELLO, 0, NULL, 0);
 	while (bring_some(bring))
@@ -95,14 +95,14 @@ static void *bring_main(void *arg)
 }
 
 bool roami_stdin_bring(const struct roami_stdin *relay, unsigned node,
-		       const struct roami_stdin_place *place)
+		       const struct roami_stdin_target *target)
 {
 	struct relay_bring *bring = calloc(1, sizeof(*bring));
 
 	if (bring == NULL)
 		return false;
 	bring->relay = relay;
-	bring->place = *place;
+	bring->target = *target;
 	bring->from = fcntl(relay->first + (int)node, F_DUPFD_CLOEXEC, 3);
 	return bring->from >= 0 && roami_stdin_thread(relay, bring_main, bring);
 }

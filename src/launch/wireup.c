@@ -373,19 +373,19 @@ static void wireup_bring(struct roami_job *job, unsigned node, uint32_t port)
 {
 	const struct wireup_hello *mine = &wireup_of(job)->hello[0];
 	const struct wireup_hello *there = &wireup_of(job)->hello[node];
-	struct roami_stdin_place place = {.port = (uint16_t)port};
+	struct roami_stdin_target target = {.port = (uint16_t)port};
 
 	for (unsigned turn = 0; turn < 2; turn++)
 		for (uint32_t i = 0; i < there->addresses; i++)
 			if (wireup_near(&there->address[i], mine) == (turn == 0))
-				place.addresses[place.count++] = there->address[i].address;
+				target.addresses[target.count++] = there->address[i].address;
 	if (there->net_space == mine->net_space) /* only processes are hidden from each other */
-		place.addresses[place.count++] = INADDR_LOOPBACK;
-	snprintf(place.host, sizeof(place.host), "%s", job->boot.names[node]);
-	wireup_pair_key(job, node, place.key);
-	if (!roami_stdin_bring(wireup_of(job)->relay, node, &place))
+		target.addresses[target.count++] = INADDR_LOOPBACK;
+	snprintf(target.host, sizeof(target.host), "%s", job->boot.names[node]);
+	wireup_pair_key(job, node, target.key);
+	if (!roami_stdin_bring(wireup_of(job)->relay, node, &target))
 		wireup_no_input(job);
-	explicit_bzero(&place, sizeof(place));
+	explicit_bzero(&target, sizeof(target));
 }
 
 /* How many addresses wireup_bring tries for this host. */

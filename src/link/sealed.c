@@ -83,18 +83,18 @@ static uint8_t *sealed_closed(struct sealed_link *link, const struct iovec *part
 {
 	struct roami_gather gather = {parts, 0};
 	const uint8_t *closed = NULL;
-	size_t place = 0;
+	size_t offset = 0;
 
 	for (uint32_t at = 0, some; at < bytes;
-	     at += some, place += sizeof(struct roami_packet) + some) {
-		struct roami_packet *packet = (void *)(link->plain + place);
+	     at += some, offset += sizeof(struct roami_packet) + some) {
+		struct roami_packet *packet = (void *)(link->plain + offset);
 
 		some = bytes - at < PIECE ? bytes - at : PIECE;
 		*packet = (struct roami_packet){
 			.length = bytes, .offset = at, .flags = ROAMI_PACKET_DATA};
 		roami_gather_copy(&gather, (uint8_t *)(packet + 1), some);
 		closed = roami_seal_close(&link->seal, packet, sizeof(*packet) + some,
-					  link->closed + place);
+					  link->closed + offset);
 	}
 	return closed >= link->closed && closed < link->closed + ROOM ? link->closed : link->plain;
 }

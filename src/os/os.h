@@ -221,8 +221,8 @@ bool roami_os_secret(void *bytes, size_t count);
  * Where code lies: file and offset for addr2line, and the symbol if it is exported.  And data: the
  * address, with the same if it is a static.
  */
-#define ROAMI_OS_PLACE_BYTES 144
-void roami_os_place(const void *code, char text[ROAMI_OS_PLACE_BYTES]);
-void roami_os_object(const void *object, char text[ROAMI_OS_PLACE_BYTES]);
+#define ROAMI_OS_POSITION_BYTES 144
+void roami_os_position(const void *code, char text[ROAMI_OS_POSITION_BYTES]);
+void roami_os_object(const void *object, char text[ROAMI_OS_POSITION_BYTES]);
 
 #endif

@@ -112,7 +112,7 @@ static void outside_report(struct roami_node *node, uint32_t page, unsigned writ
 			   unsigned reader, const struct outside_pair *pair)
 {
 	char line[900], name[ROAMI_RACE_NAME_BYTES];
-	char wrote[ROAMI_OS_PLACE_BYTES], read[ROAMI_OS_PLACE_BYTES];
+	char wrote[ROAMI_OS_POSITION_BYTES], read[ROAMI_OS_POSITION_BYTES];
 	int length;
 
 	roami_contract(writer != reader);

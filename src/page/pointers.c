@@ -199,7 +199,7 @@ static void pointers_report(struct roami_node *node, uint64_t offset, uintptr_t 
 	static const char *const kinds[] = {"heap", "stack", "memory"};
 	const struct private_range *range = range_find(pointers_of(node), value);
 	uint64_t code = roami_race_page_code(node, (uint32_t)(offset / ROAMI_PAGE));
-	char line[600], name[ROAMI_RACE_NAME_BYTES], by[ROAMI_OS_PLACE_BYTES] = "";
+	char line[600], name[ROAMI_RACE_NAME_BYTES], by[ROAMI_OS_POSITION_BYTES] = "";
 	int length;
 
 	roami_contract(range != NULL);

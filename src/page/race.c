@@ -102,13 +102,13 @@ uint64_t roami_race_code(const struct roami_node *node, const void *code)
 }
 
 void roami_race_code_text(const struct roami_node *node, uint64_t code,
-			  char text[ROAMI_OS_PLACE_BYTES])
+			  char text[ROAMI_OS_POSITION_BYTES])
 {
 	text[0] = '\0';
 	code &= ~ROAMI_OUTSIDE_CODE;
 	if (code == 0 || code > races_of(node)->text_end - races_of(node)->text)
 		return;
-	roami_os_place((const void *)(races_of(node)->text + code - 1), text); /* NOLINT */
+	roami_os_position((const void *)(races_of(node)->text + code - 1), text); /* NOLINT */
 }
 
 static size_t shadow_bytes(const struct roami_node *node)
@@ -317,7 +317,7 @@ static struct roami_synced race_since(struct roami_node *node, unsigned writer, 
 uint64_t roami_race_name(const struct roami_node *node, uint64_t offset, char *text, size_t bytes)
 {
 	const struct roami_block *block = block_find(node, offset);
-	char code[ROAMI_OS_PLACE_BYTES] = "", name[100] = "a block";
+	char code[ROAMI_OS_POSITION_BYTES] = "", name[100] = "a block";
 
 	roami_assert(offset < node->layout.heap_bytes && bytes > 0);
 	text[0] = '\0';
@@ -381,7 +381,7 @@ static bool race_new(struct roami_node *node, const struct race_report *report)
 static void race_code(const struct roami_node *node, uint32_t page,
 		      const struct race_report *report, char *text, size_t bytes)
 {
-	char code[2][ROAMI_OS_PLACE_BYTES];
+	char code[2][ROAMI_OS_POSITION_BYTES];
 	const uint64_t *codes = &races_of(node)->codes[(size_t)page * ROAMI_NODES_MAX];
 
 	roami_contract(bytes > 0);

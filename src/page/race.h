@@ -129,7 +129,7 @@ const struct roami_block *roami_race_block_at(const struct roami_node *node, uin
  */
 uint64_t roami_race_code(const struct roami_node *node, const void *code);
 void roami_race_code_text(const struct roami_node *node, uint64_t code,
-			  char text[ROAMI_OS_PLACE_BYTES]);
+			  char text[ROAMI_OS_POSITION_BYTES]);
 
 /*
  * Writes the block at `offset`, as " (name + 0x38, of 4096 bytes from 0x200000000000)", or "" if

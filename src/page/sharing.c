@@ -205,7 +205,7 @@ static void sharing_put_page(FILE *file, struct roami_node *node, uint32_t page)
 static void sharing_put_block(FILE *file, const struct roami_node *node,
 			      const struct roami_block *block)
 {
-	char code[ROAMI_OS_PLACE_BYTES];
+	char code[ROAMI_OS_POSITION_BYTES];
 
 	roami_race_code_text(node, block->code, code);
 	fprintf(file, "block\t%llu\t%llu\t%s\t%s\n", (unsigned long long)block->offset,

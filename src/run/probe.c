@@ -24,7 +24,7 @@ struct probe_answer {
 	uint64_t sent;
 	uint64_t received;
 	uint64_t turns;
-	char places[ROAMI_PLACES][ROAMI_PLACE_BYTES];
+	char positions[ROAMI_POSITIONS][ROAMI_POSITION_BYTES];
 };
 
 _Static_assert(sizeof(struct probe_answer) + ROAMI_WAIT_GROUPS * sizeof(struct roami_wait_group) <=
@@ -167,7 +167,7 @@ void roami_probe_tell(struct roami_node *node, unsigned to, uint32_t token)
 	for (unsigned i = 0; i < count; i++)
 		said += groups[i].threads;
 	answer.quiet = answer.quiet != 0 && said == waiting;
-	memcpy(answer.places, ctl->probed.places, sizeof(answer.places));
+	memcpy(answer.positions, ctl->probed.positions, sizeof(answer.positions));
 	parts[1].bytes = count * sizeof(groups[0]);
 	probe_send(node, to, PROBE_TELL, parts, 2);
 }
@@ -209,9 +209,9 @@ static void probe_take(struct roami_ctl *far, const struct probe_answer *answer)
 	atomic_store(&far->probed.sent, answer->sent);
 	atomic_store(&far->probed.received, answer->received);
 	atomic_store(&far->probed.turns, answer->turns);
-	memcpy(far->probed.places, answer->places, sizeof(far->probed.places));
-	for (unsigned i = 0; i < ROAMI_PLACES; i++)
-		far->probed.places[i][ROAMI_PLACE_BYTES - 1] = '\0';
+	memcpy(far->probed.positions, answer->positions, sizeof(far->probed.positions));
+	for (unsigned i = 0; i < ROAMI_POSITIONS; i++)
+		far->probed.positions[i][ROAMI_POSITION_BYTES - 1] = '\0';
 	atomic_store(&far->probe, answer->token);
 }
 

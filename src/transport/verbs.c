@@ -53,7 +53,7 @@ static void verbs_peers(struct verbs_state *verbs)
 		struct verbs_peer *peer = &verbs->peers[i];
 
 		peer->number = i;
-		peer->place = verbs->peer_count;
+		peer->index = verbs->peer_count;
 		verbs->peer_count += verbs_reaches(verbs, i);
 		peer->rest = at;
 		peer->message = at + VERBS_MESSAGE_MAX;

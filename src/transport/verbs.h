@@ -33,7 +33,7 @@
 /* Stands before each part of a message, or alone where only `taken` is to be told. */
 struct verbs_head {
 	uint32_t length; /* length of the whole message; 0: no message */
-	uint32_t offset; /* place of this part in it */
+	uint32_t offset; /* of this part in it */
 	uint32_t taken;  /* parts of this connection that the sender has taken, modulo 2^32 */
 	uint32_t zero;
 };
@@ -56,7 +56,7 @@ enum verbs_at {
 
 struct verbs_peer {
 	unsigned number;
-	unsigned place;         /* its place among those that this transport reaches */
+	unsigned index;         /* its number among those that this transport reaches */
 	_Atomic uint32_t at;    /* enum verbs_at */
 	_Atomic uint32_t epoch; /* number of the attempt to connect: tells completions apart */
 	_Atomic uint32_t

@@ -15,7 +15,7 @@
 uint8_t *verbs_in(const struct verbs_state *verbs, const struct verbs_peer *peer, uint64_t number)
 {
 	return verbs->memory +
-	       ((size_t)peer->place * 2 * verbs->buffers + number % verbs->buffers) * VERBS_BUFFER;
+	       ((size_t)peer->index * 2 * verbs->buffers + number % verbs->buffers) * VERBS_BUFFER;
 }
 
 uint8_t *verbs_out(const struct verbs_state *verbs, const struct verbs_peer *peer, uint64_t number)

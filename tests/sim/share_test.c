@@ -148,8 +148,7 @@ static bool share_one(const struct seed_options *options, const struct roam_prot
 	config.step_every = (uint32_t)(seed % 3) + 1;
 	config.stall_every = seed % 2 == 0 ? 4 : 16;
 	if (seed % 2 == 0)
-		config.posts_bytes =
-			64; /* two diffs: they are overwritten while they are read */
+		config.posts_bytes = 64; /* two diffs: they are overwritten while they are read */
 	config.trace = options->trace;
 	if (options->cards)
 		world_cards(&config);

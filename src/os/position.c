@@ -15,7 +15,7 @@ static const char *base_name(const char *path)
 }
 
 /* The file that is loaded there, and where in it; false: none is. */
-static bool place_find(const void *address, Dl_info *info, uintptr_t *offset_p)
+static bool position_find(const void *address, Dl_info *info, uintptr_t *offset_p)
 {
 	struct link_map *map = NULL;
 
@@ -27,7 +27,7 @@ static bool place_find(const void *address, Dl_info *info, uintptr_t *offset_p)
 }
 
 /* What is exported under a name: "name+0x10", else "". */
-static void place_symbol(const void *address, const Dl_info *info, char *text, size_t bytes)
+static void position_symbol(const void *address, const Dl_info *info, char *text, size_t bytes)
 {
 	size_t offset = (size_t)((uintptr_t)address - (uintptr_t)info->dli_saddr);
 
@@ -38,35 +38,35 @@ static void place_symbol(const void *address, const Dl_info *info, char *text, s
 		snprintf(text, bytes, "%.60s", info->dli_sname);
 }
 
-void roami_os_place(const void *code, char text[ROAMI_OS_PLACE_BYTES])
+void roami_os_position(const void *code, char text[ROAMI_OS_POSITION_BYTES])
 {
 	uintptr_t offset;
 	char symbol[80];
 	Dl_info info;
 
-	if (!place_find(code, &info, &offset)) {
-		snprintf(text, ROAMI_OS_PLACE_BYTES, "%p", code);
+	if (!position_find(code, &info, &offset)) {
+		snprintf(text, ROAMI_OS_POSITION_BYTES, "%p", code);
 		return;
 	}
-	place_symbol(code, &info, symbol, sizeof(symbol));
-	snprintf(text, ROAMI_OS_PLACE_BYTES, "%.40s+%#zx%s%s%s", base_name(info.dli_fname),
+	position_symbol(code, &info, symbol, sizeof(symbol));
+	snprintf(text, ROAMI_OS_POSITION_BYTES, "%.40s+%#zx%s%s%s", base_name(info.dli_fname),
 		 (size_t)offset, symbol[0] != '\0' ? " (" : "", symbol,
 		 symbol[0] != '\0' ? ")" : "");
 }
 
-void roami_os_object(const void *object, char text[ROAMI_OS_PLACE_BYTES])
+void roami_os_object(const void *object, char text[ROAMI_OS_POSITION_BYTES])
 {
 	uintptr_t offset;
 	char symbol[80];
 	Dl_info info;
 
-	snprintf(text, ROAMI_OS_PLACE_BYTES, "%p", object);
-	if (!place_find(object, &info, &offset))
+	snprintf(text, ROAMI_OS_POSITION_BYTES, "%p", object);
+	if (!position_find(object, &info, &offset))
 		return;
-	place_symbol(object, &info, symbol, sizeof(symbol));
+	position_symbol(object, &info, symbol, sizeof(symbol));
 	if (symbol[0] != '\0')
-		snprintf(text, ROAMI_OS_PLACE_BYTES, "%p (%s)", object, symbol);
+		snprintf(text, ROAMI_OS_POSITION_BYTES, "%p (%s)", object, symbol);
 	else
-		snprintf(text, ROAMI_OS_PLACE_BYTES, "%p (%.40s+%#zx)", object,
+		snprintf(text, ROAMI_OS_POSITION_BYTES, "%p (%.40s+%#zx)", object,
 			 base_name(info.dli_fname), (size_t)offset);
 }
