@@ -73,11 +73,11 @@ struct roam_transport_value {
 
 struct roam_transport;
 
-#define ROAM_SEND_MANY 44u
-#define ROAM_WAYS_MAX  8u /* the most transports that a job joins */
+#define ROAM_SEND_MANY  44u
+#define ROAM_STACKS_MAX 8u /* the most transports that a job joins */
 
 /* A transport, or the highest layer over it, and the peers that it reaches (bit i: node i). */
-struct roam_transport_way {
+struct roam_transport_stack {
 	const struct roam_transport *transport;
 	void *state;
 	uint64_t peers;
@@ -108,9 +108,9 @@ struct roam_transport_params {
 	/* Layers (transports over another transport): the one below, opened, and its state. */
 	const struct roam_transport *lower;
 	void *lower_state;
-	/* The layer that joins several ways: these, each peer in one; until open() returns. */
-	const struct roam_transport_way *ways;
-	unsigned way_count;
+	/* The layer that joins several stacks: these, each peer in one; until open() returns. */
+	const struct roam_transport_stack *stacks;
+	unsigned stack_count;
 	void *stats;      /* the node's counters; NULL: none */
 	const void *seal; /* the keys that seal datagrams; NULL: these have a checksum */
 

@@ -189,8 +189,8 @@ static bool layers_before(const struct roam_transport *a, const struct roam_tran
 }
 
 /* The transports and the peers that each reaches; how many. */
-static unsigned layers_ways(const struct roami_node_params *params,
-			    struct roam_transport_way ways[ROAM_WAYS_MAX])
+static unsigned layers_stacks(const struct roami_node_params *params,
+			      struct roam_transport_stack stacks[ROAM_STACKS_MAX])
 {
 	unsigned count = 0, i;
 
@@ -199,16 +199,16 @@ static unsigned layers_ways(const struct roami_node_params *params,
 
 		if (params->by != NULL && params->by[peer] != NULL)
 			transport = params->by[peer];
-		for (i = 0; i < count && ways[i].transport != transport;)
+		for (i = 0; i < count && stacks[i].transport != transport;)
 			i++;
 		if (i == count) {
-			roami_assert(count < ROAM_WAYS_MAX);
-			for (; i > 0 && layers_before(transport, ways[i - 1].transport); i--)
-				ways[i] = ways[i - 1];
-			ways[i] = (struct roam_transport_way){.transport = transport};
+			roami_assert(count < ROAM_STACKS_MAX);
+			for (; i > 0 && layers_before(transport, stacks[i - 1].transport); i--)
+				stacks[i] = stacks[i - 1];
+			stacks[i] = (struct roam_transport_stack){.transport = transport};
 			count++;
 		}
-		ways[i].peers |= roami_nodeset_bit(peer);
+		stacks[i].peers |= roami_nodeset_bit(peer);
 	}
 	return count;
 }
@@ -217,29 +217,30 @@ static unsigned layers_ways(const struct roami_node_params *params,
 
 /* What this node joins, while it opens. */
 struct layers_plan {
-	struct roam_transport_way ways[ROAM_WAYS_MAX];
+	struct roam_transport_stack stacks[ROAM_STACKS_MAX];
 	unsigned count;
 	bool rings;  /* one has ROAM_CAP_MAPPED */
-	int files[ROAM_WAYS_MAX];
+	int files[ROAM_STACKS_MAX];
 	unsigned file_count;
 };
 
 static void layers_plan(const struct roami_node_params *params, struct layers_plan *plan)
 {
-	plan->count = layers_ways(params, plan->ways);
+	plan->count = layers_stacks(params, plan->stacks);
 	for (unsigned i = 0; i < plan->count; i++)
-		plan->rings = plan->rings || (plan->ways[i].transport->caps & ROAM_CAP_MAPPED) != 0;
+		plan->rings = plan->rings ||
+			      (plan->stacks[i].transport->caps & ROAM_CAP_MAPPED) != 0;
 }
 
 /* The file at which the sleeper sleeps for a transport before it. */
 static bool layers_file(struct roami_node *node, struct layers_plan *plan,
-			const struct roam_transport_way *way)
+			const struct roam_transport_stack *stack)
 {
 	void *state = layers_of(node)->transport_state;
-	int file = way->transport->file != NULL ? way->transport->file(state) : -1;
+	int file = stack->transport->file != NULL ? stack->transport->file(state) : -1;
 
 	if (file < 0)
-		return way->transport->wait == NULL;
+		return stack->transport->wait == NULL;
 	plan->files[plan->file_count++] = file;
 	return true;
 }
@@ -294,39 +295,39 @@ static enum roam_err layers_stack(struct roami_node *node, const struct roami_no
 				  unsigned index)
 {
 	const unsigned good = ROAM_CAP_RELIABLE | ROAM_CAP_ORDERED;
-	struct roam_transport_way *way = &plan->ways[index];
-	struct roam_transport_memory *memory = layers_memory(params, way->transport, plan->rings);
+	struct roam_transport_stack *stack = &plan->stacks[index];
+	struct roam_transport_memory *memory = layers_memory(params, stack->transport, plan->rings);
 	bool last = index + 1 == plan->count;
 	enum roam_err err;
 
-	roami_assert(roami_transport_wrong(way->transport) == NULL);
+	roami_assert(roami_transport_wrong(stack->transport) == NULL);
 	if (memory == NULL)
 		return ROAM_ENOMEM;
 	open.memory = memory;
-	open.others = roami_nodeset_first(params->nodes).bits & ~way->peers;
+	open.others = roami_nodeset_first(params->nodes).bits & ~stack->peers;
 	if (last && plan->count > 1 && params->bells != NULL)
 		open.bell = params->bells[params->me];
 	open.files = plan->files;
 	open.file_count = plan->file_count;
-	if (way->transport->wait == NULL)
+	if (stack->transport->wait == NULL)
 		open.rouse = layer_rouse;
-	err = layer_open(node, &open, way->transport, memory);
-	if (err == ROAM_OK && !last && !layers_file(node, plan, way))
+	err = layer_open(node, &open, stack->transport, memory);
+	if (err == ROAM_OK && !last && !layers_file(node, plan, stack))
 		err = ROAM_EUNSUPPORTED;
 	open.option = params->options->faulty;
-	if (err == ROAM_OK && layers_faulty(params, way->transport))
+	if (err == ROAM_OK && layers_faulty(params, stack->transport))
 		err = layer_open(node, &open, &roami_transport_faulty, NULL);
 	open.option = NULL;
 	if (err == ROAM_OK && (layers_of(node)->transport->caps & good) != good)
 		err = layer_open(node, &open, &roami_transport_reliable, NULL);
-	else if (err == ROAM_OK && (way->transport->caps & ROAM_CAP_BARE) != 0)
+	else if (err == ROAM_OK && (stack->transport->caps & ROAM_CAP_BARE) != 0)
 		err = layers_bare(node, params, &open);
-	if (way->transport->wait == NULL)
-		layers_of(node)->rung |= way->peers;
+	if (stack->transport->wait == NULL)
+		layers_of(node)->rung |= stack->peers;
 	if (layers_of(node)->transport->due != NULL)
-		layers_of(node)->timed |= way->peers;
-	way->transport = layers_of(node)->transport;
-	way->state = layers_of(node)->transport_state;
+		layers_of(node)->timed |= stack->peers;
+	stack->transport = layers_of(node)->transport;
+	stack->state = layers_of(node)->transport_state;
 	return err;
 }
 
@@ -375,8 +376,8 @@ static enum roam_err layers_open(struct roami_node *node, const struct roami_nod
 		err = layers_attach(node, params);
 	if (err != ROAM_OK || plan.count == 1)
 		return err;
-	open.ways = plan.ways;
-	open.way_count = plan.count;
+	open.stacks = plan.stacks;
+	open.stack_count = plan.count;
 	return layer_open(node, &open, &roami_transport_mixed, NULL);
 }
 

@@ -15,7 +15,7 @@ struct roami_layer {
 	bool opened;
 };
 
-#define ROAMI_LAYERS_MAX (3 * ROAM_WAYS_MAX + 1)
+#define ROAMI_LAYERS_MAX (3 * ROAM_STACKS_MAX + 1)
 
 struct roami_layers {
 	const struct roam_transport *transport; /* the highest layer, which messages go through */

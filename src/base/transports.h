@@ -7,7 +7,7 @@
 
 #include "roam/transport.h"
 
-#define ROAMI_TRANSPORTS_MAX ROAM_WAYS_MAX /* that a job may use */
+#define ROAMI_TRANSPORTS_MAX ROAM_STACKS_MAX /* that a job may use */
 
 /* Where a peer is, as far as a transport cares. */
 enum roami_where {

@@ -8,22 +8,22 @@
 
 struct mixed_state {
 	unsigned count;
-	struct roam_transport_way ways[ROAM_WAYS_MAX];
-	const struct roam_transport_way *to[NODES_MAX];
+	struct roam_transport_stack stacks[ROAM_STACKS_MAX];
+	const struct roam_transport_stack *to[NODES_MAX];
 };
 
 static enum roam_err mixed_open(void *state, const struct roam_transport_params *params)
 {
 	struct mixed_state *mixed = state;
 
-	if (params->nodes > NODES_MAX || params->way_count > ROAM_WAYS_MAX)
+	if (params->nodes > NODES_MAX || params->stack_count > ROAM_STACKS_MAX)
 		return ROAM_ENODES;
-	mixed->count = params->way_count;
+	mixed->count = params->stack_count;
 	for (unsigned i = 0; i < mixed->count; i++) {
-		mixed->ways[i] = params->ways[i];
+		mixed->stacks[i] = params->stacks[i];
 		for (unsigned peer = 0; peer < params->nodes; peer++)
-			if ((mixed->ways[i].peers >> peer & 1) != 0)
-				mixed->to[peer] = &mixed->ways[i];
+			if ((mixed->stacks[i].peers >> peer & 1) != 0)
+				mixed->to[peer] = &mixed->stacks[i];
 	}
 	for (unsigned peer = 0; peer < params->nodes; peer++)
 		if (mixed->to[peer] == NULL)
@@ -39,9 +39,9 @@ static void mixed_close(void *state)
 static enum roam_err mixed_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
 {
 	const struct mixed_state *mixed = state;
-	const struct roam_transport_way *way = mixed->to[to];
+	const struct roam_transport_stack *stack = mixed->to[to];
 
-	return way->transport->send(way->state, to, parts, count);
+	return stack->transport->send(stack->state, to, parts, count);
 }
 
 static unsigned mixed_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
@@ -51,9 +51,9 @@ static unsigned mixed_poll(void *state, roam_deliver_fn *deliver, void *arg, uns
 	unsigned taken = 0;
 
 	for (unsigned i = 0; i < mixed->count; i++) {
-		const struct roam_transport_way *way = &mixed->ways[i];
+		const struct roam_transport_stack *stack = &mixed->stacks[i];
 
-		taken += way->transport->poll(way->state, deliver, arg, max, bad_peer);
+		taken += stack->transport->poll(stack->state, deliver, arg, max, bad_peer);
 		if (*bad_peer >= 0)
 			return 0;
 	}
@@ -65,7 +65,7 @@ static bool mixed_pending(const void *state)
 	const struct mixed_state *mixed = state;
 
 	for (unsigned i = 0; i < mixed->count; i++)
-		if (mixed->ways[i].transport->pending(mixed->ways[i].state))
+		if (mixed->stacks[i].transport->pending(mixed->stacks[i].state))
 			return true;
 	return false;
 }
@@ -76,11 +76,11 @@ static uint64_t mixed_due(const void *state)
 	uint64_t due = UINT64_MAX, next;
 
 	for (unsigned i = 0; i < mixed->count; i++) {
-		const struct roam_transport_way *way = &mixed->ways[i];
+		const struct roam_transport_stack *stack = &mixed->stacks[i];
 
-		if (way->transport->due == NULL)
+		if (stack->transport->due == NULL)
 			continue;
-		next = way->transport->due(way->state);
+		next = stack->transport->due(stack->state);
 		due = next < due ? next : due;
 	}
 	return due;

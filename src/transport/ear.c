@@ -20,7 +20,7 @@ enum roam_err roami_ear_open(struct roami_ear *ear, const struct roam_transport_
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
-	if (params->file_count > ROAM_WAYS_MAX)
+	if (params->file_count > ROAM_STACKS_MAX)
 		return ROAM_EINVAL;
 	ear->file = file;
 	ear->bell = params->bell;
@@ -51,7 +51,7 @@ void roami_ear_close(struct roami_ear *ear)
 
 void roami_ear_wait(struct roami_ear *ear, enum roam_sleeper who, uint64_t timeout_ns)
 {
-	struct pollfd files[3 + ROAM_WAYS_MAX] = {
+	struct pollfd files[3 + ROAM_STACKS_MAX] = {
 		{who == ROAM_SLEEPER_SERVICE ? ear->set : ear->file, POLLIN, 0},
 		{ear->wake[who], POLLIN, 0},
 		{ear->bell > 0 ? ear->bell : -1, POLLIN, 0}};

@@ -16,7 +16,7 @@ struct roami_ear {
 	int wake[2]; /* eventfds, one per sleeper */
 	int set;     /* an epoll of `file` and `files`, for the service thread's sleep */
 	int bell;    /* of the params; 0: none */
-	int files[ROAM_WAYS_MAX]; /* of other transports */
+	int files[ROAM_STACKS_MAX]; /* of other transports */
 	unsigned file_count;
 };
 

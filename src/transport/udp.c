@@ -135,31 +135,31 @@ static enum roam_err udp_socket(struct udp_state *udp)
 }
 
 /*
- * The ways to receive that ROAM_UDP names, in the order of its words behind auto; the better ones
+ * The backends that ROAM_UDP names, in the order of its words behind auto; the better ones
  * first.
  */
-static const struct udp_way *const udp_ways[] = {
+static const struct udp_backend *const udp_backends[] = {
 	&roami_udp_plain,
 #ifdef ROAMI_HAVE_LIBURING
 	&roami_udp_uring,
 #endif
 };
 
-#define UDP_WAYS (sizeof(udp_ways) / sizeof(udp_ways[0]))
+#define UDP_BACKENDS (sizeof(udp_backends) / sizeof(udp_backends[0]))
 
-static enum roam_err udp_way_open(struct udp_state *udp)
+static enum roam_err udp_backend_open(struct udp_state *udp)
 {
 	unsigned wanted = udp->params.options != NULL ? udp->params.options[0].word : 0;
 
-	for (unsigned i = 0; i < UDP_WAYS; i++) {
-		udp->way = udp_ways[i];
-		if ((wanted == 0 || wanted == i + 1) && udp->way->open(udp) == ROAM_OK)
+	for (unsigned i = 0; i < UDP_BACKENDS; i++) {
+		udp->backend = udp_backends[i];
+		if ((wanted == 0 || wanted == i + 1) && udp->backend->open(udp) == ROAM_OK)
 			return ROAM_OK;
 	}
 	if (wanted != 0)
 		udp_say(udp, "ROAM_UDP=%s does not work here: `roam info machine`",
-			udp_ways[wanted - 1]->name);
-	udp->way = NULL;
+			udp_backends[wanted - 1]->name);
+	udp->backend = NULL;
 	return ROAM_EUNSUPPORTED;
 }
 
@@ -177,19 +177,19 @@ static enum roam_err udp_open(void *state, const struct roam_transport_params *p
 	udp->card = params->memory[params->node].base;
 	err = udp_socket(udp);
 	if (err == ROAM_OK)
-		err = udp_way_open(udp);
+		err = udp_backend_open(udp);
 	if (err != ROAM_OK)
 		return err;
-	return roami_ear_open(&udp->ear, params, udp->way->pollable(udp));
+	return roami_ear_open(&udp->ear, params, udp->backend->pollable(udp));
 }
 
 static void udp_close(void *state)
 {
 	struct udp_state *udp = state;
 
-	if (udp->way != NULL)
-		udp->way->close(udp);
-	udp->way = NULL;
+	if (udp->backend != NULL)
+		udp->backend->close(udp);
+	udp->backend = NULL;
 	if (udp->card != NULL)
 		atomic_store(&udp->card->address, 0);
 	roami_ear_close(&udp->ear);
@@ -370,14 +370,14 @@ static unsigned udp_poll(void *state, roam_deliver_fn *deliver, void *arg, unsig
 	(void)bad_peer;
 	udp->deliver = deliver;
 	udp->deliver_arg = arg;
-	return udp->way->poll(udp, max);
+	return udp->backend->poll(udp, max);
 }
 
 static bool udp_pending(const void *state)
 {
 	const struct udp_state *udp = state;
 
-	return udp->way->pending(udp);
+	return udp->backend->pending(udp);
 }
 
 static size_t udp_limit(const void *state)
@@ -411,7 +411,7 @@ static int udp_file(const void *state)
 {
 	const struct udp_state *udp = state;
 
-	return udp->way->pollable(udp);
+	return udp->backend->pollable(udp);
 }
 
 /* --------------------------------------------------------------------------------------- probe */

@@ -1,6 +1,6 @@
 /*
  * udp: datagrams between hosts, or between the nodes of one.  Nothing is promised: the reliable
- * layer stands over it.  udp.c has the socket and checks senders; two ways to move bytes: calls of
+ * layer stands over it.  udp.c has the socket and checks senders; two backends move bytes: calls of
  * the kernel (udp_plain.c), and a ring of requests where io_uring is allowed (udp_uring.c).
  */
 #ifndef ROAMI_UDP_H
@@ -43,8 +43,8 @@ struct udp_peer {
 
 struct udp_state;
 
-/* A way to move bytes. */
-struct udp_way {
+/* What moves bytes. */
+struct udp_backend {
 	const char *name;
 	enum roam_err (*open)(struct udp_state *udp);
 	void (*close)(struct udp_state *udp);
@@ -64,14 +64,14 @@ struct udp_state {
 	size_t room;
 	struct udp_card *card;
 	struct udp_peer peers[UDP_NODES_MAX];
-	const struct udp_way *way;
-	void *way_state;
+	const struct udp_backend *backend;
+	void *backend_state;
 	roam_deliver_fn *deliver; /* of the poll under way */
 	void *deliver_arg;
 };
 
-extern const struct udp_way roami_udp_plain;
-extern const struct udp_way roami_udp_uring;
+extern const struct udp_backend roami_udp_plain;
+extern const struct udp_backend roami_udp_uring;
 
 /* Lets the kernel join datagrams that arrive together (UDP_GRO); false: it does not. */
 bool roami_udp_joined(struct udp_state *udp);

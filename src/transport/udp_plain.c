@@ -34,14 +34,14 @@ static enum roam_err plain_open(struct udp_state *udp)
 	}
 	plain->batch = 1;
 	plain->filled = false;
-	udp->way_state = plain;
+	udp->backend_state = plain;
 	return ROAM_OK;
 }
 
 static void plain_close(struct udp_state *udp)
 {
-	free(udp->way_state);
-	udp->way_state = NULL;
+	free(udp->backend_state);
+	udp->backend_state = NULL;
 }
 
 /* Hands on the datagrams of one entry, which the kernel may have joined; returns how many. */
@@ -84,7 +84,7 @@ static int plain_receive(struct udp_state *udp, struct plain_state *plain, unsig
 
 static unsigned plain_poll(struct udp_state *udp, unsigned max)
 {
-	struct plain_state *plain = udp->way_state;
+	struct plain_state *plain = udp->backend_state;
 	unsigned taken = 0;
 	int got;
 
@@ -124,7 +124,7 @@ static int plain_pollable(const struct udp_state *udp)
 	return udp->fd;
 }
 
-const struct udp_way roami_udp_plain = {
+const struct udp_backend roami_udp_plain = {
 	.name = "plain",
 	.open = plain_open,
 	.close = plain_close,

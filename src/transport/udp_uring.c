@@ -54,7 +54,7 @@ static bool uring_arm(struct udp_state *udp, struct uring_state *uring)
 
 static void uring_close(struct udp_state *udp)
 {
-	struct uring_state *uring = udp->way_state;
+	struct uring_state *uring = udp->backend_state;
 
 	if (uring == NULL)
 		return;
@@ -62,7 +62,7 @@ static void uring_close(struct udp_state *udp)
 		io_uring_queue_exit(&uring->ring);
 	roami_os_unmap(uring->buffers, MEMORY);
 	free(uring);
-	udp->way_state = NULL;
+	udp->backend_state = NULL;
 }
 
 static bool uring_begin(struct udp_state *udp, struct uring_state *uring)
@@ -106,7 +106,7 @@ static enum roam_err uring_open(struct udp_state *udp)
 
 	if (uring == NULL)
 		return ROAM_ENOMEM;
-	udp->way_state = uring;
+	udp->backend_state = uring;
 	if (uring_begin(udp, uring) && uring_works(uring))
 		return ROAM_OK;
 	uring_close(udp);
@@ -134,7 +134,7 @@ static void uring_take(struct udp_state *udp, struct uring_state *uring,
 
 static unsigned uring_poll(struct udp_state *udp, unsigned max)
 {
-	struct uring_state *uring = udp->way_state;
+	struct uring_state *uring = udp->backend_state;
 	struct io_uring_cqe *cqe;
 	unsigned taken = 0;
 
@@ -150,17 +150,17 @@ static unsigned uring_poll(struct udp_state *udp, unsigned max)
 
 static bool uring_pending(const struct udp_state *udp)
 {
-	const struct uring_state *uring = udp->way_state;
+	const struct uring_state *uring = udp->backend_state;
 
 	return io_uring_cq_ready(&uring->ring) > 0;
 }
 
 static int uring_pollable(const struct udp_state *udp)
 {
-	return ((const struct uring_state *)udp->way_state)->ring.ring_fd;
+	return ((const struct uring_state *)udp->backend_state)->ring.ring_fd;
 }
 
-const struct udp_way roami_udp_uring = {
+const struct udp_backend roami_udp_uring = {
 	.name = "uring",
 	.open = uring_open,
 	.close = uring_close,

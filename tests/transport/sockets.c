@@ -34,7 +34,7 @@ struct sockets_state {
 	int fd;
 	int wake[2];
 	unsigned spins; /* how often it looks at the socket before it sleeps */
-	int files[ROAM_WAYS_MAX];
+	int files[ROAM_STACKS_MAX];
 	_Atomic uint32_t kept; /* bytes of `data` that were not taken; under the poll lock */
 	_Alignas(8) uint8_t data[MESSAGE_MAX + sizeof(uint64_t)];
 };
@@ -182,7 +182,7 @@ static void sockets_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns
 	struct sockets_state *sockets = state;
 	struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S), (long)(timeout_ns % NS_PER_S)};
 	unsigned others = sockets->params.file_count;
-	struct pollfd files[3 + ROAM_WAYS_MAX] = {
+	struct pollfd files[3 + ROAM_STACKS_MAX] = {
 		{sockets->fd, POLLIN, 0},
 		{sockets->wake[who], POLLIN, 0},
 		{sockets->params.bell > 0 ? sockets->params.bell : -1, POLLIN, 0}};
