@@ -26,7 +26,7 @@ static unsigned barrier_type(const struct roami_node *node, unsigned message)
 struct barrier_head {
 	uint64_t id;
 	uint32_t threads; /* that the barrier waits for */
-	uint32_t way;     /* of an arrival; of a departure: whether all nodes took part */
+	uint32_t mode;    /* of an arrival; of a departure: whether all nodes took part */
 	uint32_t values;
 	uint16_t type;
 	uint16_t op;
@@ -37,7 +37,7 @@ struct barrier_head {
 	uint64_t told;
 };
 
-enum { WAY_CALL, WAY_FLAT, WAY_TREE };
+enum { MODE_CALL, MODE_FLAT, MODE_TREE };
 
 /* ------------------------------------------------------------------------------------ the tree */
 
@@ -244,7 +244,7 @@ static uint64_t clocks_encode(struct roami_node *node, struct barrier_clocks *cl
 static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 {
 	struct barrier_head head = {
-		barrier->id,     barrier->expected,       barrier->tree ? WAY_TREE : WAY_FLAT,
+		barrier->id,     barrier->expected,       barrier->tree ? MODE_TREE : MODE_FLAT,
 		barrier->values, (uint16_t)barrier->type, (uint16_t)barrier->op,
 		0};
 	unsigned parent = barrier_parent(node, barrier->tree);
@@ -406,7 +406,7 @@ static void leg_read(struct roami_node *node, unsigned from, const void *data, s
 	if (bytes >= sizeof(leg->head))
 		memcpy(&leg->head, leg->at, sizeof(leg->head));
 	if (bytes < sizeof(leg->head) || leg->head.values > ROAM_REDUCE_MAX ||
-	    leg->head.type > ROAM_DOUBLE || leg->head.way > WAY_TREE || leg->head.op > ROAM_OR)
+	    leg->head.type > ROAM_DOUBLE || leg->head.mode > MODE_TREE || leg->head.op > ROAM_OR)
 		roami_node_fail(node, "node %u sent a malformed barrier message", from);
 	leg->at += sizeof(leg->head);
 }
@@ -439,7 +439,7 @@ static void depart_read(struct roami_node *node, struct barrier_leg *leg,
 	roami_vclock_copy(&leg->seen, applied, node->nodes);
 	leg_clocks(node, 0, leg);
 	roami_log_saw(node, &leg->seen);
-	if (leg->head.way != 0)
+	if (leg->head.mode != 0)
 		roami_log_was_told(node, &leg->seen, leg->head.told);
 }
 
@@ -501,7 +501,7 @@ static void barrier_by_leg(struct roami_node *node, struct roami_barrier *barrie
 static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threads,
 			    const struct roam_sync *sync)
 {
-	struct barrier_head head = {id, threads, WAY_CALL, 0, 0, 0, 0};
+	struct barrier_head head = {id, threads, MODE_CALL, 0, 0, 0, 0};
 	struct roami_vclock clock, known, seen;
 	struct barrier_clocks clocks;
 	struct roam_part parts[3] = {
@@ -525,7 +525,7 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 	ROAMI_TIME(node->stats, barrier, roami_os_cycles() - start);
 	depart_read(node, &leg, &clock);
 	roami_acquire(node, sync);
-	if (leg.head.way != 0)
+	if (leg.head.mode != 0)
 		barrier_learn(node, sync, 0, &leg.seen, &leg.floor);
 }
 
@@ -578,17 +578,17 @@ static void barrier_handle_arrive(struct roami_node *node, const struct roam_req
 	leg_read(node, request->from, request->data, request->bytes, &leg);
 	roami_log_bases(node, leg.head.told, &leg.floor, &leg.seen);
 	leg_clocks(node, request->from, &leg);
-	if (leg.head.way != WAY_CALL &&
+	if (leg.head.mode != MODE_CALL &&
 	    (leg.head.threads == 0 || leg.head.threads % node->nodes != 0))
 		roami_node_fail(node, "node %u sent a malformed barrier message", request->from);
 	barrier = roami_barrier_make(node, leg.head.id);
 	roami_spin_lock(node, &barrier->spin);
 	barrier_bounds(node, barrier, request->from, leg.head.threads, &leg.floor, &leg.seen);
-	if (leg.head.way == WAY_CALL) {
+	if (leg.head.mode == MODE_CALL) {
 		barrier->tree = false;
 		call_arrive(node, barrier, request, &leg);
 	} else {
-		barrier->tree = leg.head.way == WAY_TREE;
+		barrier->tree = leg.head.mode == MODE_TREE;
 		barrier->by_leg[request->from] = true;
 		roami_vclock_copy(&barrier->child_floor[request->from], &leg.floor, node->nodes);
 		memcpy(barrier->gathered[request->from], leg.values,
@@ -641,7 +641,7 @@ static void barrier_handle_depart(struct roami_node *node, const struct roam_req
 	       barrier->depart_bytes);
 	roami_vclock_copy(&barrier->depart_floor, &leg.floor, node->nodes);
 	roami_vclock_copy(&barrier->depart_seen, &leg.seen, node->nodes);
-	barrier->depart_all = leg.head.way != 0;
+	barrier->depart_all = leg.head.mode != 0;
 	memcpy(barrier->own, leg.values, leg.head.values * sizeof(uint64_t));
 	barrier->values = leg.head.values;
 	if (barrier->tree)
