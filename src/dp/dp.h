@@ -21,10 +21,10 @@
 /* Message types, in the order of the table. */
 enum {
 	ROAMI_DP_FIND,  /* is the endpoint open?  Answered by the next one: */
-	ROAMI_DP_FOUND, /* struct roami_dp_told: its generation; 0: it is not */
+	ROAMI_DP_FOUND, /* struct roami_dp_status: its generation; 0: it is not */
 	ROAMI_DP_PART, /* struct roami_dp_part, then bytes */
-	ROAMI_DP_ROOM, /* struct roami_dp_told: so much was received */
-	ROAMI_DP_GONE, /* struct roami_dp_told: the endpoint is not open */
+	ROAMI_DP_ROOM, /* struct roami_dp_status: so much was received */
+	ROAMI_DP_GONE, /* struct roami_dp_status: the endpoint is not open */
 	ROAMI_DP_TYPES
 };
 
@@ -38,7 +38,7 @@ struct roami_dp_part {
 	uint32_t zero;
 };
 
-struct roami_dp_told {
+struct roami_dp_status {
 	uint32_t endpoint;
 	uint32_t generation;
 	uint64_t taken; /* bytes of room, ever: those of the messages received */
@@ -61,7 +61,7 @@ static inline uint64_t roami_dp_room(size_t bytes)
 struct roami_dp_inbox {
 	uint8_t *ring;     /* ROAM_DP_ROOM bytes */
 	uint64_t put, got; /* room taken by messages that have come, and by those received */
-	uint64_t told;     /* `got`, as the sender knows it */
+	uint64_t reported; /* `got`, as the sender knows it */
 	uint32_t have;     /* bytes that have come of a message of several parts */
 	uint32_t length;   /* its length; 0: none is coming */
 	bool asked;        /* the sender knows the generation; the list's lock is held */

@@ -7,7 +7,7 @@
 #include "dp/dp.h"
 
 #define ORDER_MAX (ROAM_DP_ROOM / sizeof(struct roami_dp_kept)) /* messages of a sender */
-#define TELL      (ROAM_DP_ROOM / 4) /* received and not told: what a sender may lack */
+#define TELL      (ROAM_DP_ROOM / 4) /* received and not reported: what a sender may lack */
 
 _Static_assert(ROAM_DP_ROOM % sizeof(struct roami_dp_kept) == 0, "what stands first never wraps");
 _Static_assert(ROAM_DP_MESSAGE_MAX + sizeof(struct roami_dp_kept) + TELL <= ROAM_DP_ROOM,
@@ -130,8 +130,8 @@ void roami_dp_forget(struct roam_dp *dp)
 /* Tells those that may send that nothing will be received any more. */
 static void dp_tell_gone(struct roami_node *node, const struct roam_dp *dp)
 {
-	struct roami_dp_told told = {dp->number, dp->generation, 0};
-	struct roam_part part = {&told, sizeof(told)};
+	struct roami_dp_status status = {dp->number, dp->generation, 0};
+	struct roam_part part = {&status, sizeof(status)};
 
 	for (unsigned peer = 0; peer < node->nodes; peer++)
 		if (dp->inboxes[peer].asked)
@@ -221,17 +221,17 @@ static void dp_arrived(struct roam_dp *dp, unsigned from)
 void roami_dp_find_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_dp_node *all = roami_dp_of(node);
-	struct roami_dp_told told = {.generation = 0};
-	struct roam_part part = {&told, sizeof(told)};
+	struct roami_dp_status status = {.generation = 0};
+	struct roam_part part = {&status, sizeof(status)};
 	struct roam_dp *dp;
 
-	if (request->bytes != sizeof(told.endpoint))
+	if (request->bytes != sizeof(status.endpoint))
 		dp_malformed(node, request->from);
-	memcpy(&told.endpoint, request->data, sizeof(told.endpoint));
+	memcpy(&status.endpoint, request->data, sizeof(status.endpoint));
 	roami_spin_lock(node, &all->lock);
-	dp = dp_find(all, told.endpoint);
+	dp = dp_find(all, status.endpoint);
 	if (dp != NULL) {
-		told.generation = dp->generation;
+		status.generation = dp->generation;
 		dp->inboxes[request->from].asked = true;
 	}
 	/* Before the lock is free: what tells that the endpoint closes must not overtake this. */
@@ -258,8 +258,8 @@ static struct roam_dp *part_for(struct roami_node *node, const struct roami_dp_p
 void roami_dp_part_handle(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_dp_part part;
-	struct roami_dp_told told;
-	struct roam_part answer = {&told, sizeof(told)};
+	struct roami_dp_status status;
+	struct roam_part answer = {&status, sizeof(status)};
 	struct roam_dp *dp;
 	bool good, whole, wakes;
 
@@ -268,7 +268,7 @@ void roami_dp_part_handle(struct roami_node *node, const struct roam_request *re
 	memcpy(&part, request->data, sizeof(part));
 	dp = part_for(node, &part);
 	if (dp == NULL) {
-		told = (struct roami_dp_told){part.endpoint, part.generation, 0};
+		status = (struct roami_dp_status){part.endpoint, part.generation, 0};
 		roami_msg_send(node, request->from, roami_dp_of(node)->types + ROAMI_DP_GONE,
 			       &answer, 1);
 		return;
@@ -368,9 +368,9 @@ static bool receive_drop(struct roam_dp *dp, struct roami_dp_inbox *inbox, uint6
 	    atomic_load(&roami_dp_of(dp->node)->lost) == 0 &&
 	    read(dp->file, &seen, sizeof(seen)) < 0)
 		roami_contract(false);
-	tell = inbox->got - inbox->told >= TELL;
+	tell = inbox->got - inbox->reported >= TELL;
 	if (tell)
-		inbox->told = inbox->got;
+		inbox->reported = inbox->got;
 	return tell;
 }
 
@@ -378,8 +378,8 @@ enum roam_err roami_dp_receive(struct roam_dp *dp, void *buffer, size_t limit, u
 			       struct roam_dp_message *message)
 {
 	struct roami_node *node = dp->node;
-	struct roami_dp_told told = {dp->number, dp->generation, 0};
-	struct roam_part part = {&told, sizeof(told)};
+	struct roami_dp_status status = {dp->number, dp->generation, 0};
+	struct roam_part part = {&status, sizeof(status)};
 	struct roami_dp_inbox *inbox;
 	struct roami_dp_kept kept;
 	enum roam_err err = receive_await(dp, timeout_ns);
@@ -398,7 +398,7 @@ enum roam_err roami_dp_receive(struct roam_dp *dp, void *buffer, size_t limit, u
 	roami_spin_lock(node, &dp->lock);
 	if (fits)
 		tell = receive_drop(dp, inbox, roami_dp_room(kept.bytes));
-	told.taken = inbox->got;
+	status.taken = inbox->got;
 	atomic_store(&dp->receiving, 0);
 	roami_spin_unlock(&dp->lock);
 	if (tell)

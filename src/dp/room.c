@@ -72,10 +72,10 @@ static void dp_fini(struct roami_node *node)
 
 static const struct roam_message dp_messages[] = {
 	[ROAMI_DP_FIND] = {"dp find", roami_dp_find_handle, sizeof(uint32_t)},
-	[ROAMI_DP_FOUND] = {"dp found", roami_dp_found_handle, sizeof(struct roami_dp_told)},
+	[ROAMI_DP_FOUND] = {"dp found", roami_dp_found_handle, sizeof(struct roami_dp_status)},
 	[ROAMI_DP_PART] = {"dp part", roami_dp_part_handle, ROAMI_MSG_MAX},
-	[ROAMI_DP_ROOM] = {"dp room", roami_dp_room_handle, sizeof(struct roami_dp_told)},
-	[ROAMI_DP_GONE] = {"dp gone", roami_dp_gone_handle, sizeof(struct roami_dp_told)},
+	[ROAMI_DP_ROOM] = {"dp room", roami_dp_room_handle, sizeof(struct roami_dp_status)},
+	[ROAMI_DP_GONE] = {"dp gone", roami_dp_gone_handle, sizeof(struct roami_dp_status)},
 	[ROAMI_DP_TYPES] = {NULL, NULL, 0},
 };
 

@@ -66,32 +66,33 @@ static struct roami_dp_link *link_find(struct roami_dp_node *all, unsigned node,
 
 /* The link of which a peer speaks, whatever the generation; NULL: this node never sent there. */
 static struct roami_dp_link *link_asked(struct roami_node *node, const struct roam_request *request,
-					struct roami_dp_told *told)
+					struct roami_dp_status *status)
 {
 	struct roami_dp_node *all = roami_dp_of(node);
 	struct roami_dp_link *link = NULL;
 
-	if (request->bytes != sizeof(*told))
+	if (request->bytes != sizeof(*status))
 		roami_node_fail(node, "node %u sent a malformed message about an endpoint",
 				request->from);
-	memcpy(told, request->data, sizeof(*told));
+	memcpy(status, request->data, sizeof(*status));
 	roami_spin_lock(node, &all->lock);
 	if (all->links != NULL)
-		link = link_look(all, request->from, told->endpoint);
+		link = link_look(all, request->from, status->endpoint);
 	if (link != NULL && (!link->used || link->node != request->from ||
-			     link->endpoint != told->endpoint))
+			     link->endpoint != status->endpoint))
 		link = NULL;
 	roami_spin_unlock(&all->lock);
 	return link;
 }
 
 /* That link, if it is of the generation; else NULL. */
-static struct roami_dp_link *link_told(struct roami_node *node, const struct roam_request *request,
-				       struct roami_dp_told *told)
+static struct roami_dp_link *link_current(struct roami_node *node,
+					  const struct roam_request *request,
+					  struct roami_dp_status *status)
 {
-	struct roami_dp_link *link = link_asked(node, request, told);
+	struct roami_dp_link *link = link_asked(node, request, status);
 
-	return link != NULL && atomic_load(&link->generation) == told->generation ? link : NULL;
+	return link != NULL && atomic_load(&link->generation) == status->generation ? link : NULL;
 }
 
 static void link_changed(struct roami_node *node)
@@ -102,38 +103,38 @@ static void link_changed(struct roami_node *node)
 
 void roami_dp_found_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_dp_told told;
-	struct roami_dp_link *link = link_asked(node, request, &told);
+	struct roami_dp_status status;
+	struct roami_dp_link *link = link_asked(node, request, &status);
 
 	if (link == NULL || atomic_load(&link->asks) == 0)
 		roami_node_fail(node, "node %u tells of an endpoint that nobody asked for",
 				request->from);
-	atomic_store(&link->generation, told.generation);
+	atomic_store(&link->generation, status.generation);
 	atomic_store(&link->asks, 0);
 	link_changed(node);
 }
 
 void roami_dp_room_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_dp_told told;
-	struct roami_dp_link *link = link_told(node, request, &told);
+	struct roami_dp_status status;
+	struct roami_dp_link *link = link_current(node, request, &status);
 
 	if (link == NULL)
 		return;
-	if (told.taken > atomic_load(&link->sent))
+	if (status.taken > atomic_load(&link->sent))
 		roami_node_fail(node, "node %u has received more from an endpoint than was sent",
 				request->from);
-	if (told.taken <= atomic_load(&link->taken))
+	if (status.taken <= atomic_load(&link->taken))
 		return; /* another thread there has received more, and told it first */
-	atomic_store(&link->taken, told.taken);
+	atomic_store(&link->taken, status.taken);
 	link_changed(node);
 }
 
 void roami_dp_gone_handle(struct roami_node *node, const struct roam_request *request)
 {
-	struct roami_dp_told told;
-	struct roami_dp_link *link = link_told(node, request, &told);
-	uint32_t generation = told.generation;
+	struct roami_dp_status status;
+	struct roami_dp_link *link = link_current(node, request, &status);
+	uint32_t generation = status.generation;
 
 	if (link != NULL && atomic_compare_exchange_strong(&link->generation, &generation, 0))
 		link_changed(node);
@@ -224,7 +225,7 @@ static enum roam_err send_begin(const struct send_wait *wait)
 	return ROAM_OK;
 }
 
-static bool send_told(void *arg)
+static bool send_answered(void *arg)
 {
 	const struct send_wait *wait = arg;
 
@@ -249,7 +250,7 @@ static enum roam_err send_ask(const struct send_wait *wait)
 	}
 	if (wait->until != ROAMI_FOREVER)
 		roami_msg_poll(wait->node);
-	send_await(wait, send_told);
+	send_await(wait, send_answered);
 	return atomic_load(&link->asks) == 0 ? ROAM_OK : send_ends(wait);
 }
 

@@ -57,8 +57,8 @@ unsigned roami_msg_poll(struct roami_node *node)
 /* PEER says whether it has the endpoint open. */
 static void peer_answers(struct roami_node *node)
 {
-	struct roami_dp_told told = {PORT, bench.generation, 0};
-	struct roam_request request = {.from = PEER, .data = &told, .bytes = sizeof(told)};
+	struct roami_dp_status status = {PORT, bench.generation, 0};
+	struct roam_request request = {.from = PEER, .data = &status, .bytes = sizeof(status)};
 
 	bench.sent = bench.taken = 0;
 	bench.answered = bench.generation;
@@ -148,32 +148,32 @@ static void step_part(struct roami_node *node, struct input *input, bool wild)
 
 static void step_told(struct roami_node *node, struct input *input, bool gone)
 {
-	struct roami_dp_told told;
-	struct roam_request request = {.from = PEER, .data = &told, .bytes = sizeof(told)};
+	struct roami_dp_status status;
+	struct roam_request request = {.from = PEER, .data = &status, .bytes = sizeof(status)};
 
-	input_take(input, &told, sizeof(told));
-	told.endpoint = PORT;
-	told.generation %= 3;
-	if (told.taken % 2 == 0)
-		told.taken = bench.sent;
+	input_take(input, &status, sizeof(status));
+	status.endpoint = PORT;
+	status.generation %= 3;
+	if (status.taken % 2 == 0)
+		status.taken = bench.sent;
 	if (gone) {
 		roami_dp_gone_handle(node, &request);
 		return;
 	}
 	roami_dp_room_handle(node, &request);
-	if (told.generation == bench.answered && told.taken > bench.taken &&
-	    told.taken <= bench.sent)
-		bench.taken = told.taken;
+	if (status.generation == bench.answered && status.taken > bench.taken &&
+	    status.taken <= bench.sent)
+		bench.taken = status.taken;
 }
 
 /* Nobody has asked. */
 static void step_found(struct roami_node *node, struct input *input)
 {
-	struct roami_dp_told told;
-	struct roam_request request = {.from = PEER, .data = &told};
+	struct roami_dp_status status;
+	struct roam_request request = {.from = PEER, .data = &status};
 
-	input_take(input, &told, sizeof(told));
-	request.bytes = input_byte(input) % 2 == 0 ? sizeof(told) : 3;
+	input_take(input, &status, sizeof(status));
+	request.bytes = input_byte(input) % 2 == 0 ? sizeof(status) : 3;
 	roami_dp_found_handle(node, &request);
 	abort();
 }
