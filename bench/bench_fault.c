@@ -210,7 +210,7 @@ enum { RELEASE_FREE, RELEASE_FREE_BYTE, RELEASE_BACK };
 static void release_measure(struct rig_run *run, unsigned channel, uint32_t first, uint32_t pages,
 			    uint32_t stride, void (*change)(uint8_t *page))
 {
-	uint64_t start, end, told;
+	uint64_t start, end, announced;
 
 	roam_lock(scenario_lock(0));
 	for (uint32_t i = 0; i < pages; i++)
@@ -219,8 +219,8 @@ static void release_measure(struct rig_run *run, unsigned channel, uint32_t firs
 	start = floor_begin();
 	roam_unlock(scenario_lock(0));
 	end = floor_end();
-	told = roami_release_told(bench_node());
-	rig_note(run, channel, (told > start ? told : end) - start, 1);
+	announced = roami_release_announced(bench_node());
+	rig_note(run, channel, (announced > start ? announced : end) - start, 1);
 	rig_note(run, RELEASE_BACK, end - start, 1);
 	rig_count_end(run, channel, 1);
 }

@@ -178,10 +178,10 @@ struct roami_reach {
 
 	/*
 	 * Sets bits at a peer, or tells it the page's number by a call of `type`, unless it has
-	 * been `told` before.
+	 * been `announced` before.
 	 */
 	void (*objects_set)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
-			    bool told, unsigned type);
+			    bool announced, unsigned type);
 	void (*objects_clear)(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits);
 
 	/* ---- where blocks are (base/marks.h).  app, may block. */

@@ -250,13 +250,13 @@ static uint8_t *far_answer_buffer(struct roami_node *node, unsigned asker, uint3
 
 /* A peer is told of a whole page, once. */
 static void far_objects_set(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
-			    bool told, unsigned type)
+			    bool announced, unsigned type)
 {
 	struct roam_part part = {&page, sizeof(page)};
 
 	roami_assert(peer != node->me);
 	(void)bits;
-	if (!told)
+	if (!announced)
 		roami_msg_call(node, peer, type, &part, 1, NULL, 0);
 }
 

@@ -361,10 +361,10 @@ static uint8_t *near_answer_buffer(struct roami_node *node, unsigned asker, uint
 /* ------------------------------------------------------------------------------------- objects */
 
 static void near_objects_set(struct roami_node *node, unsigned peer, uint32_t page, uint64_t bits,
-			     bool told, unsigned type)
+			     bool announced, unsigned type)
 {
 	roami_contract(page < node->layout.pages);
-	(void)told, (void)type;
+	(void)announced, (void)type;
 	atomic_fetch_or(&node->segments[peer].objects[page], bits);
 }
 

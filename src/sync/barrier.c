@@ -31,10 +31,10 @@ struct barrier_head {
 	uint16_t type;
 	uint16_t op;
 	/*
-	 * Of an arrival: what its clocks are encoded against, see roami_log_told.  Of a departure
+	 * Of an arrival: what its clocks are encoded against, see roami_log_base.  Of a departure
 	 * of all nodes: its number there.
 	 */
-	uint64_t told;
+	uint64_t base;
 };
 
 enum { MODE_CALL, MODE_FLAT, MODE_TREE };
@@ -133,7 +133,7 @@ static void depart_send(struct roami_node *node, struct roami_barrier *barrier, 
 {
 	struct barrier_head head = {
 		barrier->id, barrier->expected,   barrier->depart_all, barrier->values, 0,
-		0,           barrier->depart_told};
+		0,           barrier->depart_base};
 	struct roam_part parts[3] = {{&head, sizeof(head)},
 				     {&barrier->depart_wire, barrier->depart_bytes},
 				     {barrier->own, barrier->values * sizeof(uint64_t)}};
@@ -161,7 +161,7 @@ static void calls_depart(struct roami_node *node, struct roami_barrier *barrier)
 {
 	struct barrier_waiter *waiters = (void *)barrier->waiting.items;
 	struct barrier_head head = {
-		barrier->id, barrier->expected, barrier->depart_all, 0, 0, 0, barrier->depart_told};
+		barrier->id, barrier->expected, barrier->depart_all, 0, 0, 0, barrier->depart_base};
 	struct roam_part parts[2] = {{&head, sizeof(head)},
 				     {&barrier->depart_wire, barrier->depart_bytes}};
 
@@ -181,9 +181,9 @@ static void depart_encode(struct roami_node *node, struct roami_barrier *barrier
 	struct roami_vclock before;
 
 	roami_contract(roami_spin_held(&barrier->spin));
-	barrier->depart_told = 0;
+	barrier->depart_base = 0;
 	if (barrier->depart_all)
-		barrier->depart_told = roami_log_tell(node, &barrier->depart_seen, &before);
+		barrier->depart_base = roami_log_base_next(node, &barrier->depart_seen, &before);
 	barrier->depart_bytes = roami_vclock_encode(
 		&barrier->depart_floor, barrier->depart_all ? &before : &barrier->depart_floor,
 		node->nodes, &barrier->depart_wire);
@@ -229,15 +229,15 @@ struct barrier_clocks {
 	struct roami_vclock_wire floor, seen;
 };
 
-/* Returns the number of the told clock that they are encoded against. */
+/* Returns the number of the base that they are encoded against. */
 static uint64_t clocks_encode(struct roami_node *node, struct barrier_clocks *clocks,
 			      const struct roami_vclock *floor, const struct roami_vclock *seen)
 {
-	struct roami_vclock told;
-	uint64_t number = roami_log_told(node, &told);
+	struct roami_vclock base;
+	uint64_t number = roami_log_base(node, &base);
 
-	clocks->floor_bytes = roami_vclock_encode(floor, &told, node->nodes, &clocks->floor);
-	clocks->seen_bytes = roami_vclock_encode(seen, &told, node->nodes, &clocks->seen);
+	clocks->floor_bytes = roami_vclock_encode(floor, &base, node->nodes, &clocks->floor);
+	clocks->seen_bytes = roami_vclock_encode(seen, &base, node->nodes, &clocks->seen);
 	return number;
 }
 
@@ -257,7 +257,7 @@ static void arrive_send(struct roami_node *node, struct roami_barrier *barrier)
 
 	roami_contract(roami_spin_held(&barrier->spin));
 	roami_assert(node->me != 0);
-	head.told = clocks_encode(node, &clocks, &barrier->floor, &barrier->merged);
+	head.base = clocks_encode(node, &clocks, &barrier->floor, &barrier->merged);
 	parts[1].bytes = clocks.floor_bytes;
 	parts[3].bytes = clocks.seen_bytes;
 	roami_log_known(node, parent, &known);
@@ -435,12 +435,12 @@ static void leg_clocks(struct roami_node *node, unsigned from, struct barrier_le
 static void depart_read(struct roami_node *node, struct barrier_leg *leg,
 			const struct roami_vclock *applied)
 {
-	roami_log_bases(node, leg->head.told - 1, &leg->floor, NULL);
+	roami_log_bases(node, leg->head.base - 1, &leg->floor, NULL);
 	roami_vclock_copy(&leg->seen, applied, node->nodes);
 	leg_clocks(node, 0, leg);
 	roami_log_saw(node, &leg->seen);
 	if (leg->head.mode != 0)
-		roami_log_was_told(node, &leg->seen, leg->head.told);
+		roami_log_base_set(node, &leg->seen, leg->head.base);
 }
 
 /* --------------------------------------------------------------------------------------- calls */
@@ -515,7 +515,7 @@ static void barrier_by_call(struct roami_node *node, uint64_t id, unsigned threa
 	roami_log_clocks(node, &seen, &clock);
 	roami_log_known(node, 0, &known);
 	roami_log_ahead(node, 0, &known, &seen, false);
-	head.told = clocks_encode(node, &clocks, &clock, &seen);
+	head.base = clocks_encode(node, &clocks, &clock, &seen);
 	parts[1].bytes = clocks.floor_bytes;
 	parts[2].bytes = clocks.seen_bytes;
 	call = roami_msg_call_start(node, 0, barrier_type(node, BARRIER_ARRIVE), parts, 3, answer,
@@ -576,7 +576,7 @@ static void barrier_handle_arrive(struct roami_node *node, const struct roam_req
 
 	roami_contract(roami_msg_polling(node));
 	leg_read(node, request->from, request->data, request->bytes, &leg);
-	roami_log_bases(node, leg.head.told, &leg.floor, &leg.seen);
+	roami_log_bases(node, leg.head.base, &leg.floor, &leg.seen);
 	leg_clocks(node, request->from, &leg);
 	if (leg.head.mode != MODE_CALL &&
 	    (leg.head.threads == 0 || leg.head.threads % node->nodes != 0))
@@ -606,7 +606,7 @@ void roami_barrier_forget(struct roami_node *node, void *item)
 {
 	struct roami_barrier *barrier = item;
 
-	atomic_store(&barrier->told, 0);
+	atomic_store(&barrier->announced, 0);
 	roami_spin_lock(node, &barrier->spin);
 	barrier->self = false;
 	barrier->children = 0;
@@ -634,7 +634,7 @@ static void barrier_handle_depart(struct roami_node *node, const struct roam_req
 	roami_log_clock(node, &applied);
 	depart_read(node, &leg, &applied);
 	roami_spin_lock(node, &barrier->spin);
-	barrier->depart_told = leg.head.told;
+	barrier->depart_base = leg.head.base;
 	barrier->depart_bytes = (size_t)(leg.values - (const uint8_t *)request->data) -
 				sizeof(leg.head);
 	memcpy(&barrier->depart_wire, (const uint8_t *)request->data + sizeof(leg.head),

@@ -195,7 +195,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	bool team = sync_of(node)->team > 1;
 	bool tree = barrier_along_tree(node, id, threads, all);
 
-	roami_object_tell(node, id, &barrier->told);
+	roami_object_announce(node, id, &barrier->announced);
 	if (threads == 0)
 		threads = all;
 	sync.full = threads == all || barrier_of_nodes(node, id);

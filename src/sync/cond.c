@@ -340,7 +340,7 @@ enum roam_err roami_cond_wait_until(struct roami_node *node, uint64_t id, uint64
 	roami_contract(slot < ROAMI_THREADS_MAX);
 	if (!roami_lock_held(node, lock)) /* queued, this thread would take another one's signal */
 		return ROAM_ENOTHELD;
-	roami_object_tell(node, id, &cond->told);
+	roami_object_announce(node, id, &cond->announced);
 	cond_enter(node, cond, (struct roami_waiter){(uint16_t)node->me, 0, slot, turn});
 	roami_unlock_to_wait(node, lock);
 	start = roami_os_cycles();
@@ -376,7 +376,7 @@ void roami_cond_forget(struct roami_node *node, void *item)
 {
 	struct roami_cond *cond = item;
 
-	atomic_store(&cond->told, 0);
+	atomic_store(&cond->announced, 0);
 	roami_spin_lock(node, &cond->spin);
 	cond->waiters.count = 0;
 	cond->entered = false;

@@ -116,7 +116,7 @@ enum roam_err roami_flag_set(struct roami_node *node, uint64_t id)
 	struct roami_vclock passed_on;
 
 	ROAMI_COUNT(node->stats, flags, 1);
-	roami_object_tell(node, id, &flag->told);
+	roami_object_announce(node, id, &flag->announced);
 	roami_release(node, &sync);
 	roami_log_passed_on(node, &passed_on);
 	if (home == node->me)
@@ -143,15 +143,15 @@ enum roam_err roami_flag_clear(struct roami_node *node, uint64_t id)
 /* Waits for the answer of the flag's home, which sends ahead what this node has not seen. */
 static void flag_wait_far(struct roami_node *node, unsigned home, uint64_t id)
 {
-	struct roami_vclock clock, told;
+	struct roami_vclock clock, base;
 	struct roami_vclock_wire wire, answer;
 	uint64_t head[2] = {id, 0};
 	struct roam_part parts[2] = {{head, sizeof(head)}, {&wire, 0}};
 	size_t bytes;
 
-	head[1] = roami_log_told(node, &told);
+	head[1] = roami_log_base(node, &base);
 	roami_log_clock(node, &clock);
-	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
+	parts[1].bytes = roami_vclock_encode(&clock, &base, node->nodes, &wire);
 	bytes = roami_msg_call(node, home, flag_type(node, FLAG_WAIT), parts, 2, &answer,
 			       sizeof(answer));
 	if (bytes == 0 || roami_vclock_decode(&clock, node->nodes, &answer, bytes) != bytes)
@@ -225,7 +225,7 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id)
 	uint64_t start;
 
 	ROAMI_COUNT(node->stats, flags, 1);
-	roami_object_tell(node, id, &flag->told);
+	roami_object_announce(node, id, &flag->announced);
 	start = roami_os_cycles();
 	roami_node_waits(node, ROAM_SYNC_FLAG + 1, id, 0);
 	if (home == node->me)
@@ -244,7 +244,7 @@ void roami_flag_forget(struct roami_node *node, void *item)
 {
 	struct roami_flag *flag = item;
 
-	atomic_store(&flag->told, 0);
+	atomic_store(&flag->announced, 0);
 	roami_spin_lock(node, &flag->spin);
 	flag->set = false;
 	flag->clock = (struct roami_vclock){{0}};

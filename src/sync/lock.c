@@ -32,7 +32,7 @@ static struct roami_lock *lock_short(struct roami_node *node, uint64_t id)
 	if (roami_scoped(node) || roami_race_checked(node))
 		return NULL;
 	lock = roami_table_find(&sync_of(node)->locks, id);
-	if (lock == NULL || atomic_load_explicit(&lock->told, memory_order_acquire) == 0)
+	if (lock == NULL || atomic_load_explicit(&lock->announced, memory_order_acquire) == 0)
 		return NULL;
 	roami_step(node);
 	if (lock->record != NULL && !roami_lock_last_here(node, lock))
@@ -102,7 +102,7 @@ static struct roami_lock *lock_wanted(struct roami_node *node, const struct roam
 {
 	struct roami_lock *lock = roami_lock_find(node, sync->id);
 
-	if (atomic_load_explicit(&lock->told, memory_order_acquire) == 0)
+	if (atomic_load_explicit(&lock->announced, memory_order_acquire) == 0)
 		roami_lock_ready(node, lock);
 	if (roami_scoped(node)) { /* what was written before belongs to no section of this lock */
 		roami_release(node, sync);
@@ -160,15 +160,15 @@ enum roam_err roami_lock(struct roami_node *node, uint64_t id)
 }
 
 /* The previous node of the queue has granted the token, or said that its section goes on. */
-static bool lock_told(void *arg)
+static bool lock_answered(void *arg)
 {
 	struct roami_lock_wait *wait = arg;
-	bool told;
+	bool answered;
 
 	roami_spin_lock(wait->node, &wait->lock->spin);
-	told = wait->lock->busy || !wait->lock->asked;
+	answered = wait->lock->busy || !wait->lock->asked;
 	roami_spin_unlock(&wait->lock->spin);
-	return told;
+	return answered;
 }
 
 /*
@@ -201,7 +201,7 @@ enum roam_err roami_lock_try(struct roami_node *node, uint64_t id)
 	wait.ticket = lock->tickets++;
 	if (lock->asked) {
 		roami_spin_unlock(&lock->spin);
-		roami_wait(node, lock_told, &wait);
+		roami_wait(node, lock_answered, &wait);
 		roami_spin_lock(node, &lock->spin);
 	}
 	mine = roami_lock_take(node, lock, wait.ticket, &fresh);

@@ -26,7 +26,7 @@ struct lock_request {
 	uint32_t node;
 	uint32_t trying; /* the requester wants to hear if it must wait for a section */
 	uint64_t number; /* the last notice of the lock's list that it has */
-	uint64_t told;   /* what its clock is encoded against, see roami_log_told */
+	uint64_t base;   /* what its clock is encoded against, see roami_log_base */
 };
 
 /* What a grant carries, before the granter's clock. */

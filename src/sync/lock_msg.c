@@ -38,12 +38,12 @@ void roami_lock_send(struct roami_node *node, const struct roami_lock *lock, uns
 	struct lock_request request = {lock->id, node->me, trying, lock->scope.number, 0};
 	struct roami_vclock_wire wire;
 	struct roam_part parts[2] = {{&request, sizeof(request)}, {&wire, 0}};
-	struct roami_vclock clock, told;
+	struct roami_vclock clock, base;
 
 	roami_contract(roami_spin_held(&lock->spin));
-	request.told = roami_log_told(node, &told);
+	request.base = roami_log_base(node, &base);
 	roami_log_clock(node, &clock);
-	parts[1].bytes = roami_vclock_encode(&clock, &told, node->nodes, &wire);
+	parts[1].bytes = roami_vclock_encode(&clock, &base, node->nodes, &wire);
 	roami_msg_send(node, to, roami_lock_type(node, message), parts, 2);
 }
 

@@ -54,7 +54,7 @@ void roami_lock_forget(struct roami_node *node, void *item)
 {
 	struct roami_lock *lock = item;
 
-	atomic_store(&lock->told, 0);
+	atomic_store(&lock->announced, 0);
 	roami_spin_lock(node, &lock->spin);
 	roami_thin_whole(node, lock);
 	if (lock->holder != 0 && roami_lock_let_go(node, lock, false))
@@ -71,7 +71,7 @@ static void lock_parse(struct roami_node *node, const struct roam_request *reque
 	if (request->bytes <= sizeof(*ask))
 		roami_node_fail(node, "node %u sent a malformed lock request", request->from);
 	memcpy(ask, request->data, sizeof(*ask));
-	roami_log_bases(node, ask->told, clock, NULL);
+	roami_log_bases(node, ask->base, clock, NULL);
 	if (ask->node >= node->nodes ||
 	    roami_vclock_decode(clock, node->nodes, (const uint8_t *)request->data + sizeof(*ask),
 				clock_bytes) != clock_bytes)

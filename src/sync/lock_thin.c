@@ -63,14 +63,14 @@ static void thin_ask(struct roami_node *node, struct roami_lock *lock, enum roam
 
 /*
  * A lock that was forgotten, because its block is reused, stays whole until it was told of
- * (roami_object_tell) once more: threads that use its word do not tell.
+ * (roami_object_announce) once more: threads that use its word do not tell.
  */
 static void thin_pass(struct roami_node *node, struct roami_lock *lock, bool waiters, bool again)
 {
 	(void)again;
 	roami_contract(roami_spin_held(&lock->spin));
 	roami_contract(lock->token && lock->holder == 0);
-	if (waiters || atomic_load_explicit(&lock->told, memory_order_relaxed) == 0)
+	if (waiters || atomic_load_explicit(&lock->announced, memory_order_relaxed) == 0)
 		return;
 	lock->token = false;
 	if (lock->thin != NULL) {

@@ -76,7 +76,7 @@ void roami_lock_ready(struct roami_node *node, struct roami_lock *lock)
 	roami_spin_lock(node, &lock->spin);
 	roami_lock_resolve(node, lock);
 	roami_spin_unlock(&lock->spin);
-	roami_object_tell(node, lock->id, &lock->told);
+	roami_object_announce(node, lock->id, &lock->announced);
 }
 
 /* ------------------------------------------------------------------------------------- tickets */

@@ -30,7 +30,7 @@ static inline uint64_t roami_lock_word(const struct roami_lock *lock)
 
 /*
  * Whether this node was the last to take the token from the record: otherwise it has something to
- * acquire, or to wait for.  Without the lock's spin; told is set.
+ * acquire, or to wait for.  Without the lock's spin; the lock is announced.
  */
 static inline bool roami_lock_last_here(const struct roami_node *node,
 					const struct roami_lock *lock)

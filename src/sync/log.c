@@ -334,40 +334,40 @@ void roami_log_floor(struct roami_node *node, struct roami_vclock *floor_p)
 	roami_spin_unlock(&log->lock);
 }
 
-uint64_t roami_log_told(struct roami_node *node, struct roami_vclock *told_p)
+uint64_t roami_log_base(struct roami_node *node, struct roami_vclock *base_p)
 {
 	struct roami_log *log = log_of(node);
 	uint64_t number;
 
 	roami_spin_lock(node, &log->lock);
-	roami_vclock_copy(told_p, &log->told, node->nodes);
-	number = log->told_number;
+	roami_vclock_copy(base_p, &log->base, node->nodes);
+	number = log->base_number;
 	roami_spin_unlock(&log->lock);
 	return number;
 }
 
-uint64_t roami_log_tell(struct roami_node *node, const struct roami_vclock *told,
-			struct roami_vclock *before_p)
+uint64_t roami_log_base_next(struct roami_node *node, const struct roami_vclock *base,
+			     struct roami_vclock *before_p)
 {
 	struct roami_log *log = log_of(node);
 	uint64_t number;
 
 	roami_spin_lock(node, &log->lock);
-	roami_vclock_copy(before_p, &log->told, node->nodes);
-	roami_vclock_copy(&log->told, told, node->nodes);
-	number = ++log->told_number;
+	roami_vclock_copy(before_p, &log->base, node->nodes);
+	roami_vclock_copy(&log->base, base, node->nodes);
+	number = ++log->base_number;
 	roami_spin_unlock(&log->lock);
 	return number;
 }
 
-void roami_log_was_told(struct roami_node *node, const struct roami_vclock *told, uint64_t number)
+void roami_log_base_set(struct roami_node *node, const struct roami_vclock *base, uint64_t number)
 {
 	struct roami_log *log = log_of(node);
 
 	roami_spin_lock(node, &log->lock);
-	if (number > log->told_number) {
-		roami_vclock_copy(&log->told, told, node->nodes);
-		log->told_number = number;
+	if (number > log->base_number) {
+		roami_vclock_copy(&log->base, base, node->nodes);
+		log->base_number = number;
 	}
 	roami_spin_unlock(&log->lock);
 }
@@ -379,10 +379,10 @@ void roami_log_bases(struct roami_node *node, uint64_t number, struct roami_vclo
 	bool same;
 
 	roami_spin_lock(node, &log->lock);
-	same = number == log->told_number;
-	roami_vclock_copy(applied_p, same ? &log->told : &log->floor, node->nodes);
+	same = number == log->base_number;
+	roami_vclock_copy(applied_p, same ? &log->base : &log->floor, node->nodes);
 	if (seen_p != NULL)
-		roami_vclock_copy(seen_p, same ? &log->told : &log->seen, node->nodes);
+		roami_vclock_copy(seen_p, same ? &log->base : &log->seen, node->nodes);
 	roami_spin_unlock(&log->lock);
 }
 

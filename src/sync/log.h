@@ -113,22 +113,22 @@ void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 void roami_log_floor(struct roami_node *node, struct roami_vclock *floor_p);
 
 /*
- * The *told clock*: the last barrier of all nodes has told it to every node.  Returns its number.
+ * The *base*: a clock that the last barrier of all nodes has told every node.  Returns its number.
  * Clocks are sent as their difference from it.
  */
-uint64_t roami_log_told(struct roami_node *node, struct roami_vclock *told_p);
+uint64_t roami_log_base(struct roami_node *node, struct roami_vclock *base_p);
 
-/* At node 0: sets the next told clock and returns its number; *before_p: the one before. */
-uint64_t roami_log_tell(struct roami_node *node, const struct roami_vclock *told,
-			struct roami_vclock *before_p);
+/* At node 0: sets the next base and returns its number; *before_p: the one before. */
+uint64_t roami_log_base_next(struct roami_node *node, const struct roami_vclock *base,
+			     struct roami_vclock *before_p);
 
-/* At the other nodes: node 0 has told this clock. */
-void roami_log_was_told(struct roami_node *node, const struct roami_vclock *told, uint64_t number);
+/* At the other nodes: sets the base that node 0 has told. */
+void roami_log_base_set(struct roami_node *node, const struct roami_vclock *base, uint64_t number);
 
 /*
- * The clocks from which a peer has sent its differences, where told clock `number` was its base.
- * If this node's told clock has that number, both are the told clock.  Else they are safe bounds: a
- * lower bound of what the peer has applied, and an upper bound of what it has seen.
+ * The clocks from which a peer has sent its differences, where base `number` was its own.  If this
+ * node's base has that number, both are the base.  Else they are safe bounds: a lower bound of what
+ * the peer has applied, and an upper bound of what it has seen.
  */
 void roami_log_bases(struct roami_node *node, uint64_t number, struct roami_vclock *applied_p,
 		     struct roami_vclock *seen_p);

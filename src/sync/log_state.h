@@ -16,9 +16,9 @@ struct roami_log {
 	struct roami_vclock floor;                  /* every node has applied this at least */
 	struct roami_vclock met; /* what had been released before the last full barrier */
 	struct roami_vclock known[ROAMI_NODES_MAX]; /* lower bound of what each node's log holds */
-	/* What the last barrier of all nodes by message has told them, and the count of them. */
-	struct roami_vclock told;
-	uint64_t told_number;
+	/* The base: what the last barrier of all nodes by message has told them; and its number. */
+	struct roami_vclock base;
+	uint64_t base_number;
 	uint64_t published; /* own runs put on the notice ring */
 };
 

@@ -15,7 +15,7 @@
 #include "sync/sync_state.h"
 
 /* Messages. */
-enum { OBJECTS_TELL, OBJECTS_FORGET };
+enum { OBJECTS_ANNOUNCE, OBJECTS_FORGET };
 
 static unsigned objects_type(const struct roami_node *node, unsigned message)
 {
@@ -37,15 +37,16 @@ static size_t objects_bytes(const struct roami_node *node)
 
 enum roam_err roami_objects_init(struct roami_node *node)
 {
-	sync_of(node)->pages_told = roami_os_reserve_sparse(objects_bytes(node));
+	sync_of(node)->pages_announced = roami_os_reserve_sparse(objects_bytes(node));
 	sync_of(node)->pages_heard = roami_os_reserve_sparse(objects_bytes(node));
-	return sync_of(node)->pages_told == NULL || sync_of(node)->pages_heard == NULL ? ROAM_ENOMEM
-										 : ROAM_OK;
+	return sync_of(node)->pages_announced == NULL || sync_of(node)->pages_heard == NULL
+		       ? ROAM_ENOMEM
+		       : ROAM_OK;
 }
 
 void roami_objects_fini(struct roami_node *node)
 {
-	roami_os_unmap((void *)sync_of(node)->pages_told, objects_bytes(node));
+	roami_os_unmap((void *)sync_of(node)->pages_announced, objects_bytes(node));
 	roami_os_unmap((void *)sync_of(node)->pages_heard, objects_bytes(node));
 }
 
@@ -71,26 +72,26 @@ static uint64_t grains(uint64_t offset, uint64_t bytes)
 
 /* ------------------------------------------------------------------------------------- telling */
 
-void roami_object_tell(struct roami_node *node, uint64_t id, _Atomic uint32_t *told_p)
+void roami_object_announce(struct roami_node *node, uint64_t id, _Atomic uint32_t *announced_p)
 {
 	uint64_t offset = id - (uint64_t)(uintptr_t)node->app;
 	uint32_t page = (uint32_t)(offset / ROAMI_PAGE);
 
-	if (atomic_load_explicit(told_p, memory_order_acquire) != 0)
+	if (atomic_load_explicit(announced_p, memory_order_acquire) != 0)
 		return;
 	if (offset < node->layout.heap_bytes) {
-		bool told = page_known(sync_of(node)->pages_told, page);
+		bool announced = page_known(sync_of(node)->pages_announced, page);
 
 		for (unsigned peer = 0; peer < node->nodes; peer++)
 			node->reach[peer]->objects_set(
-				node, peer, page, grains(offset, 1), told,
-				objects_type(node, OBJECTS_TELL));
-		page_know(sync_of(node)->pages_told, page);
+				node, peer, page, grains(offset, 1), announced,
+				objects_type(node, OBJECTS_ANNOUNCE));
+		page_know(sync_of(node)->pages_announced, page);
 	}
-	atomic_store_explicit(told_p, 1, memory_order_release);
+	atomic_store_explicit(announced_p, 1, memory_order_release);
 }
 
-static void objects_handle_tell(struct roami_node *node, const struct roam_request *request)
+static void objects_handle_announce(struct roami_node *node, const struct roam_request *request)
 {
 	uint32_t page = UINT32_MAX;
 
@@ -181,7 +182,7 @@ static void objects_handle_forget(struct roami_node *node, const struct roam_req
 }
 
 static const struct roam_message objects_messages[] = {
-	[OBJECTS_TELL] = {"objects", objects_handle_tell, 4},
+	[OBJECTS_ANNOUNCE] = {"objects", objects_handle_announce, 4},
 	[OBJECTS_FORGET] = {"forget", objects_handle_forget, 16},
 	{NULL, NULL, 0},
 };

@@ -493,7 +493,7 @@ void roami_release_rest(struct roami_node *node)
 	roami_wait_end(node); /* roami_release began it */
 	if (!atomic_load_explicit(&release_of(node)->deferred, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&release_of(node)->told, start, memory_order_relaxed);
+	atomic_store_explicit(&release_of(node)->announced, start, memory_order_relaxed);
 	roami_interval_enter(node);
 	atomic_store_explicit(&release_of(node)->deferred, false, memory_order_relaxed);
 	count = deferred_hold(node, dirty_take(node));
@@ -502,9 +502,9 @@ void roami_release_rest(struct roami_node *node)
 	ROAMI_TIME(node->stats, overhead, roami_os_cycles() - start);
 }
 
-uint64_t roami_release_told(const struct roami_node *node)
+uint64_t roami_release_announced(const struct roami_node *node)
 {
-	return atomic_load_explicit(&release_of(node)->told, memory_order_relaxed);
+	return atomic_load_explicit(&release_of(node)->announced, memory_order_relaxed);
 }
 
 /* ------------------------------------------------------------------------------------- acquire */

@@ -46,7 +46,7 @@ void roami_release_rest(struct roami_node *node);
 void roami_met(struct roami_node *node);
 
 /* The cycle at which roami_release_rest began last, for benchmarks. */
-uint64_t roami_release_told(const struct roami_node *node);
+uint64_t roami_release_announced(const struct roami_node *node);
 
 /* Whether roami_release would find nothing that it must do. */
 bool roami_release_needless(struct roami_node *node);
@@ -195,8 +195,11 @@ enum roam_err roami_flag_wait(struct roami_node *node, uint64_t id);
  * next one has it.  Where in the heap there are objects, every node is told before the first use.
  */
 
-/* Before a thread of this node uses object `id`; *told_p is the object's here.  app, may block. */
-void roami_object_tell(struct roami_node *node, uint64_t id, _Atomic uint32_t *told_p);
+/*
+ * Before a thread of this node uses object `id`; *announced_p is this node's mark of it.  app, may
+ * block.
+ */
+void roami_object_announce(struct roami_node *node, uint64_t id, _Atomic uint32_t *announced_p);
 
 /*
  * A block that was used before is handed out again, before any node learns of its new use: all

@@ -72,7 +72,7 @@ struct roami_lock {
 	uint32_t holder;          /* thread + 1; 0: free */
 	uint32_t tickets;         /* given to own threads */
 	_Atomic uint32_t serving; /* the ticket that holds or may hold next */
-	_Atomic uint32_t told;    /* see roami_object_tell; where the tail is kept is known */
+	_Atomic uint32_t announced; /* see roami_object_announce; where the tail is kept is known */
 	uint16_t tail;            /* at the home of a lock without a record */
 	uint16_t next;            /* the node to grant to; ROAM_NOBODY */
 	uint32_t next_after;      /* tickets before it go before `next` */
@@ -101,7 +101,7 @@ struct roami_lock {
 struct roami_barrier {
 	uint64_t id;
 	struct roami_spin spin;
-	_Atomic uint32_t told;         /* see roami_object_tell */
+	_Atomic uint32_t announced; /* see roami_object_announce */
 	_Atomic(const struct roami_barrier_mode *) mode; /* NULL: not resolved yet */
 	struct roami_barrier_record *record;             /* NULL: none */
 	bool self;                     /* this node's thread is here by the short way */
@@ -123,7 +123,7 @@ struct roami_barrier {
 	struct roami_vclock depart_floor;
 	struct roami_vclock depart_seen;
 	bool depart_all; /* all nodes took part: the two above hold for all of them */
-	uint64_t depart_told; /* then: the departure's number, see roami_log_told */
+	uint64_t depart_base; /* then: the departure's number, see roami_log_base */
 	size_t depart_bytes;  /* of the floor on the wire */
 	struct roami_vclock_wire depart_wire;
 	struct roami_vclock child_floor[ROAMI_NODES_MAX]; /* by node number */
@@ -144,7 +144,7 @@ struct roami_waiter {
 struct roami_cond {
 	uint64_t id;
 	struct roami_spin spin;
-	_Atomic uint32_t told;    /* see roami_object_tell */
+	_Atomic uint32_t announced; /* see roami_object_announce */
 	/*
 	 * struct roami_waiter, first come first: threads of this node; at the condition's home also
 	 * an entry for each other node of which threads wait, with slot 0.
@@ -160,7 +160,7 @@ struct roami_cond {
 struct roami_flag {
 	uint64_t id;
 	struct roami_spin spin;
-	_Atomic uint32_t told; /* see roami_object_tell */
+	_Atomic uint32_t announced; /* see roami_object_announce */
 	_Atomic uint32_t sets; /* how often it was set; threads of this node wait for that */
 	bool set;
 	/*
@@ -178,7 +178,7 @@ struct roami_flag {
 struct roami_release {
 	struct roami_spin interval_lock; /* slept on, see roami_interval_enter */
 	_Atomic bool deferred;           /* pages wait for roami_release_rest */
-	_Atomic uint64_t told;           /* the cycle at which that began last, for benchmarks */
+	_Atomic uint64_t announced;      /* the cycle at which that began last, for benchmarks */
 	_Atomic uint64_t handlers_checked;
 	_Atomic uint32_t handlers_warned;
 	struct roami_vec dirty_work; /* struct roam_dirty of the release under way */
@@ -222,7 +222,7 @@ struct roami_sync_state {
 	uint32_t team; /* threads that each node of the job has, fixed; 1: as many as registered */
 	uint64_t *team_values; /* ROAM_REDUCE_MAX of each thread of the team, to be combined */
 	/* Pages with objects: that peers were told of, that peers told of; bits, see objects.c. */
-	_Atomic uint32_t *pages_told;
+	_Atomic uint32_t *pages_announced;
 	_Atomic uint32_t *pages_heard;
 	_Atomic uint32_t cond_turn[ROAMI_THREADS_MAX]; /* waits begun */
 	_Atomic uint32_t cond_done[ROAMI_THREADS_MAX]; /* waits ended by a signal */

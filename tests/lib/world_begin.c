@@ -32,7 +32,7 @@ static uint64_t begin_below(struct rng *rng, uint64_t boundary)
 /* Makes all nodes know everything that was released before the world began. */
 static void begin_clocks(struct roami_node *const *nodes, unsigned count, struct rng *rng)
 {
-	uint64_t told = begin_below(rng, BITS_32);
+	uint64_t base = begin_below(rng, BITS_32);
 	struct roami_vclock clock = {{0}};
 
 	for (unsigned i = 0; i < count; i++)
@@ -40,8 +40,8 @@ static void begin_clocks(struct roami_node *const *nodes, unsigned count, struct
 	for (unsigned i = 0; i < count; i++) {
 		struct roami_log *log = log_of(nodes[i]);
 
-		log->seen = log->clock = log->floor = log->met = log->told = clock;
-		log->told_number = told;
+		log->seen = log->clock = log->floor = log->met = log->base = clock;
+		log->base_number = base;
 		for (unsigned peer = 0; peer < count; peer++)
 			log->known[peer] = clock;
 	}

@@ -94,7 +94,7 @@ static void part_objects(struct far_thread *thread, uint32_t part)
 {
 	struct far_part *there = &thread->far->parts[part];
 	uint64_t at = part_at(thread, part), before = sent_all(thread);
-	_Atomic uint32_t told = 0;
+	_Atomic uint32_t announced = 0;
 
 	roami_objects_forget(thread->node, at, ROAMI_HEAP_PARTS_PART_BYTES);
 	if (there->objects && sent_all(thread) == before)
@@ -102,7 +102,8 @@ static void part_objects(struct far_thread *thread, uint32_t part)
 	there->objects = rng_one_in(&thread->rng, 2);
 	at += rng_below(&thread->rng, ROAMI_HEAP_PARTS_PART_BYTES);
 	if (there->objects)
-		roami_object_tell(thread->node, (uint64_t)(uintptr_t)thread->node->app + at, &told);
+		roami_object_announce(thread->node, (uint64_t)(uintptr_t)thread->node->app + at,
+				      &announced);
 }
 
 /* Checks that the part is this thread's alone, and that earlier writes to it are known here. */
