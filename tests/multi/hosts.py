@@ -239,8 +239,8 @@ def first_cases():
     for how, last in (('threads', ': a thread done'), ('finished', ' ends')):
         yield (f'pthread_exit of main, {how}', well,
                launched(3, 'abb', program('last'), 'run', 'all', how), f'node 0{last}\n')
-    for nodes, threads, kind in ((4, 1, Later), (2, 2, tuple)):
-        yield kind((f'a ported program, {nodes} nodes of {threads} threads', ported, nodes, threads))
+    for nodes, threads in ((4, 1), (2, 2)):
+        yield Later((f'a ported program, {nodes} nodes of {threads} threads', ported, nodes, threads))
     yield ('no CREATE follows', lambda: either(run(launched(3, 'ab', program('either'), 3),
                                                    env=env_of()), 3))
     yield ('the launcher\'s host, too', well, with_own(4, 'a', program('hello')), 'is 10')

@@ -222,6 +222,11 @@ def one_row_wrong(place):
                 status=1, err=rf'^roam: compare: {OTHER} on 2: wrong result$')
     check([row['verified'] for row in rows] == [True, False] and
           rows[1]['error'] == 'wrong result' and rows[1]['total_us'] is None, f'{rows}')
+
+
+def page_of_wrong(place):
+    """The page marks the row, too."""
+    fake(place, 'one', OTHER, 'right', '5', '7', 'wrong', protocols=BOTH, status=1, err='wrong result')
     page = os.path.join(place, 'wrong.html')
     out = compare('--protocols', BOTH, '--nodes', '2', '--repeat', '2', '--html', page,
                   os.path.join(place, 'one'), OTHER, 'right', '5', '7', 'wrong', status=1)
@@ -340,7 +345,7 @@ def without_matplotlib(place):
 
 
 FEW = (real_comparison, launched, numbers, one_row_wrong, bad_runs, places_of_nodes, bad_arguments)
-REST = (floor, bytes_once, after_barriers, silent, real_hang, interrupted, without_matplotlib)
+REST = (page_of_wrong, floor, bytes_once, after_barriers, silent, real_hang, interrupted, without_matplotlib)
 
 if __name__ == '__main__':
     run_cases(*({'few': FEW, 'rest': REST}[sys.argv[4]]))
