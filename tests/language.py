@@ -21,17 +21,21 @@ HE = re.compile(r"(?<!\*)\b(?:[Hh]e|[Hh]im|[Hh]is|[Hh]imself)\b(?!\*)")
 STOPS = re.compile(r"[a-z)]\.\.(?=\s|$)", re.MULTILINE)
 
 
+NOT_END = re.compile(r"[^\n]")
+
+
 def read(path):
     """Whether the rules of language apply to a file."""
     return path not in QUOTES
 
 
 def masked(source, spans):
-    """The source with all but the spans as spaces."""
-    out = [c if c == "\n" else " " for c in source]
+    """The source with all but the spans, which are in order, as spaces."""
+    out, done = [], 0
     for start, end in spans:
-        out[start:end] = source[start:end]
-    return "".join(out)
+        out += [NOT_END.sub(" ", source[done:start]), source[start:end]]
+        done = end
+    return "".join(out) + NOT_END.sub(" ", source[done:])
 
 
 def python_spans(source):

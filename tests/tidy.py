@@ -199,16 +199,16 @@ def line_of(text, at):
     return text.count("\n", 0, at) + 1
 
 
+BRACE = re.compile(r"[{}]")
+
+
 def closing(text, at):
     """Where the brace at `at` is closed."""
     depth = 0
-    for i in range(at, len(text)):
-        if text[i] == "{":
-            depth += 1
-        elif text[i] == "}":
-            depth -= 1
-            if depth == 0:
-                return i
+    for brace in BRACE.finditer(text, at):
+        depth += 1 if brace.group() == "{" else -1
+        if depth == 0:
+            return brace.start()
     return len(text) - 1
 
 
@@ -220,6 +220,9 @@ def function_name(head):
     names = [m.group(1) for m in re.finditer(r"\b([A-Za-z_]\w*)\s*\(", flat)]
     names = [name for name in names if name not in CONTROL and not name.isupper()]
     return names[-1] if names and not flat.lstrip().startswith("typedef") else None
+
+
+MARK = re.compile(r"[{};]|\Z")
 
 
 def scan(text):
@@ -249,7 +252,9 @@ def scan(text):
             declarations.append((start + len(head) - len(head.lstrip()), head.strip()))
             head, start = "", i + 1
         else:
-            head += c
+            end = MARK.search(text, i).start()
+            head += text[i:end]
+            i = end - 1
         i += 1
     return functions, declarations
 
