@@ -61,7 +61,7 @@ BUILDS = {
     # own.
     'libsigsegv': ('gcc', ['-Dwerror=true', '-Dsigsegv=libsigsegv', '-Djemalloc=disabled',
                            '-Dbench=false'],
-                   ['alloc', 'conform', 'docs', 'multi_lone', 'multi_kernels', 'multi_trouble',
+                   ['alloc', 'conform', 'docs', 'multi_lone', 'multi_kernels', 'multi_trouble', 'multi_trouble_more',
                     'multi_deaths', 'multi_mpi', 'multi_threads']),
 }
 # What `index` executes.
