@@ -192,6 +192,7 @@ static void info_json_properties(const struct roam_protocol *protocol)
 	info_json_if(protocol->provisional != NULL, "provisional", &first);
 	info_json_if(protocol->keeps_twins, "keeps_twins", &first);
 	info_json_if(protocol->closes_homes, "closes_homes", &first);
+	info_json_if(protocol->one_sided != ROAM_ONE_SIDED_NONE, "one_sided", &first);
 	info_json_if(protocol->homes == ROAM_HOMES_FOLLOWING, "homes_follow", &first);
 	info_json_if(protocol->homes == ROAM_HOMES_TAKEN, "diff_logs", &first);
 	info_json_if(protocol->homes == ROAM_HOMES_EVERYWHERE, "one_heap", &first);

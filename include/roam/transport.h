@@ -100,6 +100,7 @@ struct roam_transport_params {
 	unsigned mtu;       /* bytes of a packet on the network; 0: ask the kernel */
 	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are on this host */
 	uint64_t others;    /* peers that another transport reaches (bit i: node i) */
+	uint64_t read;      /* peers whose memory may be read by one-sided operations */
 	int bell;           /* an eventfd by which `others` wake a thread in wait(); 0: none */
 	/* file() of the job's other transports: wait() sleeps there, too; until open() returns. */
 	const int *files;
@@ -149,13 +150,11 @@ typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t 
 
 /*
  * One-sided operations, for a network card that reaches the memory of nodes on other hosts without
- * their processors.  Only the network of simulated worlds has them, and of them only `get`
- * (rules 12): verbs, which sends messages, has none yet.  A transport has all of them, or all but
- * `put` and `atomic`, or none.
+ * their processors.  Only verbs and the network of simulated worlds have them, and of them only
+ * `get` (rules 12).  A transport has all of them, or all but `put` and `atomic`, or none.
  *
- * An address is a peer and an offset in the peer's segment.  `attach` is called once, with the
- * node's segment, after open() and before the node's card is passed on; the card tells peers the
- * key by which they reach the segment.
+ * `attach` is called once, after open(), if the params' `read` is not 0, with the memory of the
+ * node that peers may read.  It is as long at all nodes; an address is a peer and an offset in it.
  *
  * The operations are asynchronous.  ROAM_OK: the operation has begun; a poll or reap of the
  * caller's node will set `done` to 1, or to 2 + enum roam_err.  ROAM_EAGAIN: there is no room, and
@@ -169,7 +168,7 @@ typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t 
 enum roam_onesided_atomic { ROAM_ONESIDED_CAS, ROAM_ONESIDED_ADD };
 
 struct roam_onesided {
-	enum roam_err (*attach)(void *state, void *segment, size_t bytes);
+	enum roam_err (*attach)(void *state, void *memory, size_t bytes);
 	enum roam_err (*put)(void *state, unsigned peer, uint64_t to, const struct iovec *parts,
 			     unsigned count, uint32_t *done);
 	enum roam_err (*get)(void *state, unsigned peer, uint64_t from, const struct iovec *parts,

@@ -282,9 +282,9 @@ static enum roam_err layers_bare(struct roami_node *node, const struct roami_nod
 	if (wanted == ROAMI_SEAL_OFF || params->hosts <= 1 || params->me != 0)
 		return ROAM_OK;
 	snprintf(line, sizeof(line),
-		 "what goes over %s is neither authenticated nor encrypted: ROAM_SEAL=auth, "
+		 "what goes over %s%s is neither authenticated nor encrypted: ROAM_SEAL=auth, "
 		 "encrypt, or off",
-		 layers_of(node)->transport->name);
+		 layers_of(node)->transport->name, params->read != 0 ? " and what cards read" : "");
 	layer_notice(node, line);
 	return ROAM_OK;
 }
@@ -311,7 +311,12 @@ static enum roam_err layers_stack(struct roami_node *node, const struct roami_no
 	open.file_count = plan->file_count;
 	if (stack->transport->wait == NULL)
 		open.rouse = layer_rouse;
+	open.read = params->read & stack->peers;
 	err = layer_open(node, &open, stack->transport, memory);
+	if (open.read != 0) {
+		layers_of(node)->onesided = stack->transport->onesided;
+		layers_of(node)->onesided_state = layers_of(node)->transport_state;
+	}
 	if (err == ROAM_OK && !last && !layers_file(node, plan, stack))
 		err = ROAM_EUNSUPPORTED;
 	open.option = params->options->faulty;
@@ -331,15 +336,16 @@ static enum roam_err layers_stack(struct roami_node *node, const struct roami_no
 	return err;
 }
 
-/* Lets peers read this node's segment. */
+/* Lets peers read this node's heap. */
 static enum roam_err layers_attach(struct roami_node *node, const struct roami_node_params *params)
 {
-	const struct roam_onesided *onesided = layers_of(node)->transport->onesided;
+	const struct roami_layers *layers = layers_of(node);
 
-	if (onesided == NULL)
+	if (layers->onesided == NULL)
 		return ROAM_EUNSUPPORTED;
-	return onesided->attach(layers_of(node)->transport_state, params->bases[params->me],
-				params->layout.total);
+	return layers->onesided->attach(layers->onesided_state,
+					(uint8_t *)params->bases[params->me] + params->layout.heap,
+					params->layout.heap_bytes);
 }
 
 static enum roam_err layers_open(struct roami_node *node, const struct roami_node_params *params)
@@ -367,7 +373,6 @@ static enum roam_err layers_open(struct roami_node *node, const struct roami_nod
 
 	layers_of(node)->bells = params->bells;
 	layers_plan(params, &plan);
-	roami_assert(params->read == 0 || plan.count == 1);
 	if (!plan.rings || (params->peers != NULL && params->peers[params->me] != NULL))
 		layers_of(node)->card = layers_card(params, params->me, plan.rings);
 	for (unsigned i = 0; i < plan.count && err == ROAM_OK; i++)

@@ -21,6 +21,8 @@ struct roami_layers {
 	const struct roam_transport *transport; /* the highest layer, which messages go through */
 	void *transport_state;
 	struct roami_layer all[ROAMI_LAYERS_MAX]; /* the lowest first */
+	const struct roam_onesided *onesided; /* of the transport that has them; NULL: none */
+	void *onesided_state;
 	const struct roami_layer *sleeper; /* at whose transport threads sleep; NULL: they do not */
 	/* Peers whose messages wake no thread that sleeps there; their eventfds do, wait_net.c. */
 	uint64_t rung;

@@ -24,8 +24,9 @@
  * which drops the copy.  The reader sets its bit before it sends the announcement, not when the
  * answer comes: a revocation that follows the answer may be handled first.
  *
- * A READ lands in the thread's staging buffer, the only memory that need be known to a card besides
- * the homes' pages, and is copied from there.  A READ that fails, or finds no room, is a message.
+ * A READ ends in the thread's staging buffer, and is copied from there: the application's pages
+ * need not be known to a card, except those of homes.  A READ that fails, or finds no room or no
+ * key, is a message.
  */
 #include "home/card.h"
 
@@ -129,7 +130,7 @@ static bool read_begin(struct roami_node *node, struct roami_fetches *fetches, u
 {
 	const struct roami_layers *layers = layers_of(node);
 	struct roam_fetch_one *one = &fetches->list[i];
-	uint64_t at = node->layout.heap + one->page * (uint64_t)ROAMI_PAGE;
+	uint64_t at = one->page * (uint64_t)ROAMI_PAGE;
 	struct iovec part = {roami_staging_slot(node, i), ROAMI_PAGE};
 
 	roami_contract_pending(node, one->page);
@@ -143,8 +144,8 @@ static bool read_begin(struct roami_node *node, struct roami_fetches *fetches, u
 		ROAMI_COUNT(node->stats, announcements, 1);
 		return false;
 	}
-	return layers->transport->onesided->get(layers->transport_state, one->home, at, &part, 1,
-						&fetches->done[i]) == ROAM_OK;
+	return layers->onesided->get(layers->onesided_state, one->home, at, &part, 1,
+				     &fetches->done[i]) == ROAM_OK;
 }
 
 void roami_card_fetch_begin(struct roami_node *node, const struct roami_reach *reach,
@@ -179,7 +180,7 @@ static bool card_landed(void *arg)
 	const struct roami_layers *layers = layers_of(landing->node);
 	uint64_t reads = landing->fetches->reads;
 
-	layers->transport->onesided->reap(layers->transport_state);
+	layers->onesided->reap(layers->onesided_state);
 	for (; reads != 0; reads &= reads - 1)
 		if (__atomic_load_n(&landing->fetches->done[__builtin_ctzll(reads)],
 				    __ATOMIC_ACQUIRE) == 0)

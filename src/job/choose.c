@@ -40,6 +40,13 @@ static void choose_own(unsigned me, unsigned nodes, const struct roam_transport 
 		by[me] = other;
 }
 
+/* Whether cards read pages of a transport's peers.  What they do no seal covers. */
+static bool choose_reads(const struct roami_job *job, const struct roam_transport *transport)
+{
+	return job->options.onesided && transport->onesided != NULL &&
+	       job->options.seal != ROAMI_SEAL_AUTH && job->options.seal != ROAMI_SEAL_ENCRYPT;
+}
+
 bool roami_job_transports(struct roami_job *job, struct roami_node_params *params,
 			  const struct roam_transport **by)
 {
@@ -57,8 +64,11 @@ bool roami_job_transports(struct roami_job *job, struct roami_node_params *param
 	}
 	choose_own(params->me, params->nodes, by);
 	params->by = by;
-	for (unsigned node = 0; node < params->nodes; node++)
+	for (unsigned node = 0; node < params->nodes; node++) {
 		if (job->options.onesided && (by[node]->caps & ROAM_CAP_MAPPED) != 0)
 			params->near |= roami_nodeset_bit(node);
+		else if (node != params->me && choose_reads(job, by[node]))
+			params->read |= roami_nodeset_bit(node);
+	}
 	return true;
 }

@@ -1,5 +1,5 @@
 /*
- * The cards of a simulated world: each reads other nodes' segments, past their processors.  A read
+ * The cards of a simulated world: each reads other nodes' memory, past their processors.  A read
  * has a delay of its own, so reads overtake each other and messages in either direction.  Its lines
  * of 64 bytes land at times of their own, in any order, while the home stores: only those times are
  * chosen here, the world lets the lines land between the steps of its fibers.  A read may find no
@@ -25,12 +25,12 @@ struct roami_sim_read {
 	uint64_t due[LINES]; /* UINT64_MAX: landed */
 };
 
-static enum roam_err card_attach(void *state, void *segment, size_t bytes)
+static enum roam_err card_attach(void *state, void *memory, size_t bytes)
 {
 	unsigned node;
 	struct roami_sim *sim = roami_sim_of(state, &node);
 
-	sim->memory[node] = segment;
+	sim->memory[node] = memory;
 	sim->memory_bytes[node] = bytes;
 	return ROAM_OK;
 }

@@ -19,9 +19,10 @@ static const struct roam_transport_option verbs_options[] = {
 		"for the nodes in turn; auto: the one with the address by which other "
 		"hosts reach this one, else the first whose port is up"),
 	ROAM_TRANSPORT_OPTION(
-		"ROAM_VERBS_MEMORY", "64", "1..65536",
-		"MiB that the verbs transport may register with the card for a node's "
-		"buffers; where the system lets it have less, it takes less"),
+		"ROAM_VERBS_MEMORY", "0", "0..65536",
+		"MiB that the verbs transport may register with the card: a node's buffers, "
+		"and of its memory what cards of others read; where the system lets it have "
+		"less, it takes less; 0: of the memory half of what is free"),
 	{.variable = NULL}};
 
 void verbs_say(const struct verbs_state *verbs, const char *format, ...)
@@ -99,6 +100,7 @@ static void verbs_close(void *state)
 	roami_ear_close(&verbs->ear);
 	if (mine)
 		verbs_memory_free(verbs);
+	verbs_reads_free(&verbs->reads);
 	if (verbs->aside != NULL)
 		roami_os_unmap(verbs->aside, verbs->aside_bytes);
 	verbs->aside = NULL;
@@ -294,6 +296,13 @@ static enum take take_one(struct verbs_state *verbs, struct verbs_peer *peer, un
 	    !verbs_credited(verbs, peer, head->taken))
 		return TAKE_BAD;
 	bytes -= (uint32_t)sizeof(*head);
+	if (head->what != VERBS_NOTHING) {
+		if (head->length != 0 || bytes != sizeof(struct verbs_key) ||
+		    !verbs_key_take(verbs, peer, head->what, (const void *)(head + 1)))
+			return TAKE_BAD;
+		verbs_take(verbs, peer);
+		return TAKE_DONE;
+	}
 	if ((head->length == 0) != (bytes == 0) || bytes > head->length)
 		return TAKE_BAD;
 	if (bytes > 0 && peer->have == 0 && bytes == head->length) {
@@ -347,7 +356,7 @@ static unsigned verbs_poll(void *state, roam_deliver_fn *deliver, void *arg, uns
 			return 0;
 		}
 	}
-	taken += own_take(verbs, max);
+	taken += own_take(verbs, max) + verbs_read_landed(verbs);
 	verbs_timers(verbs);
 	return taken;
 }
@@ -361,7 +370,8 @@ static bool verbs_pending(const void *state)
 	    atomic_load(&verbs->arrivals) != 0)
 		return true;
 	verbs_gather(verbs);
-	return atomic_load(&verbs->arrivals) != 0;
+	verbs_read_reap(verbs);
+	return atomic_load(&verbs->arrivals) != 0 || atomic_load(&verbs->reads.landed) != 0;
 }
 
 static uint64_t verbs_due_at(const void *state)
@@ -372,9 +382,9 @@ static uint64_t verbs_due_at(const void *state)
 /* ------------------------------------------------------------------------------------- sleeping */
 
 /*
- * Takes the event of an arrival and asks for the next one.  At all times the queue has been asked
- * for an event, the event waits in the channel, or a thread is in this function and looks for
- * arrivals afterwards.
+ * Takes the events of arrivals, and of reads that have landed, and asks for the next ones.  At all
+ * times each queue has been asked for an event, the event waits in the channel, or a thread is in
+ * this function and looks afterwards.
  */
 static void verbs_events(struct verbs_state *verbs)
 {
@@ -384,8 +394,10 @@ static void verbs_events(struct verbs_state *verbs)
 	if (!roami_os_lock_try(&verbs->eventing))
 		return;
 	while (ibv_get_cq_event(verbs->channel, &queue, &context) == 0)
-		verbs->event_count++;
+		(*(queue == verbs->in ? &verbs->event_count : &verbs->reads.event_count))++;
 	ibv_req_notify_cq(verbs->in, 0);
+	if (verbs->reads.landings != NULL)
+		ibv_req_notify_cq(verbs->reads.landings, 0);
 	roami_os_unlock(&verbs->eventing);
 }
 
@@ -435,4 +447,5 @@ const struct roam_transport roami_transport_verbs = {
 	.wait = verbs_wait,
 	.wake = verbs_wake,
 	.listen = verbs_listen,
+	.onesided = &verbs_onesided,
 };

@@ -2,8 +2,9 @@
  * verbs: messages over a network card of RDMA (libibverbs, librdmacm), or over Soft-RoCE.  Each
  * pair of nodes has a reliable connection, whose order and reliability are the card's; a node makes
  * it when it first sends to the peer.  verbs.c has the messages, verbs_credit.c what may be sent
- * and what the peers are told, verbs_connect.c the thread that connects, verbs_find.c devices and
- * memory, and why there are none, verbs_hello.c what strangers say when they connect.
+ * and what the peers are told, verbs_read.c reads of the peers' memory, verbs_connect.c the thread
+ * that connects, verbs_find.c devices and memory, and why there are none, verbs_hello.c what
+ * strangers say when they connect.
  *
  * A peer sends no more than the buffers that it knows to be free here, so none is ever missing when
  * something arrives.  The transport needs no immediates, atomics or shared receive queues: iWARP
@@ -29,13 +30,27 @@
 #define VERBS_BUFFERS_MAX 32u
 #define VERBS_SPARE       2u /* a peer's last buffers are for telling it what is free here */
 #define VERBS_OWN         (256u * 1024) /* room for a node's messages to itself */
+#define VERBS_RETRIES     6u /* of the card; 7 means for ever with some */
+#define VERBS_READS       64u   /* under way at a node, at most; a mask of them is a word */
+#define VERBS_READ_MAX    4096u /* bytes of a read */
+#define VERBS_PART        (UINT64_C(256) * 1024) /* bytes of a node's memory with one key */
+
+/* What follows a head whose `length` is 0. */
+enum { VERBS_NOTHING, VERBS_WANT, VERBS_KEY };
 
 /* Stands before each part of a message, or alone where only `taken` is to be told. */
 struct verbs_head {
 	uint32_t length; /* length of the whole message; 0: no message */
 	uint32_t offset; /* of this part in it */
 	uint32_t taken;  /* parts of this connection that the sender has taken, modulo 2^32 */
-	uint32_t zero;
+	uint32_t what;   /* VERBS_NOTHING; VERBS_WANT, VERBS_KEY: a struct verbs_key follows */
+};
+
+/* A part of a node's memory: a peer wants to read it; or the key, and where its first byte is. */
+struct verbs_key {
+	uint64_t address; /* 0: there is no key */
+	uint32_t part;
+	uint32_t key;
 };
 
 #define VERBS_PAYLOAD (VERBS_BUFFER - sizeof(struct verbs_head))
@@ -65,6 +80,8 @@ struct verbs_peer {
 	/* Leaving; under the lock. */
 	_Atomic uint32_t held; /* the lock */
 	struct ibv_qp *qp;
+	struct ibv_qp *reader; /* for reads, both ways; NULL: there are none */
+	_Atomic uint32_t unreadable; /* 1 + enum ibv_wc_status: why a read failed; 0: none has */
 	uint32_t theirs;       /* buffers that the peer has for this node */
 	_Atomic uint64_t sent; /* parts ever sent, those about to be included */
 	_Atomic uint64_t credit; /* parts that the peer has taken, as it last told; the poller's */
@@ -89,6 +106,50 @@ struct verbs_peer {
 	_Atomic uint64_t
 		wanted_ns; /* since when a message waits for the connection; 0: none does */
 	uint64_t retry_ns;
+};
+
+/* A part of this node's memory that peers may read. */
+struct verbs_part {
+	struct ibv_mr *region;  /* NULL: it is not registered; the connecting thread's */
+	_Atomic uint64_t wants; /* peers that are to be told the key; bits */
+};
+
+/* The key of a peer's part; written by the polling thread, before `at`. */
+struct verbs_held {
+	uint64_t address;
+	uint32_t key;
+	_Atomic uint32_t at;
+};
+
+struct verbs_read {
+	_Atomic(uint32_t *) done;
+	uint8_t *to;
+	uint32_t bytes;
+	unsigned peer;
+};
+
+struct verbs_reads {
+	unsigned answers; /* reads of a peer that this card answers at a time */
+	struct ibv_cq *landings;
+	unsigned event_count; /* events of `landings` to be acknowledged */
+	struct ibv_mr *region;
+	uint8_t *bounce;       /* VERBS_READS times VERBS_READ_MAX: where reads land */
+	uint64_t slots;        /* those that are registered; bits */
+	_Atomic uint64_t free; /* and not in use */
+	struct verbs_read under_way[VERBS_READS];
+	_Atomic uint32_t reaping; /* a lock */
+	_Atomic uint32_t landed;  /* reads that the next poll counts */
+	_Atomic uint32_t failed;  /* 1 + the peer whose reads failed; not told yet */
+
+	uint8_t *shared; /* what peers may read of this node; theirs is as long */
+	size_t shared_bytes;
+	uint32_t part_count;
+	struct verbs_part *parts;
+	size_t parts_bytes;
+	struct verbs_held *held; /* of all nodes, node by node */
+	size_t held_bytes;
+	_Atomic uint32_t wanted; /* a key is */
+	uint64_t registered, most; /* bytes of parts */
 };
 
 struct verbs_state {
@@ -132,6 +193,8 @@ struct verbs_state {
 	_Atomic uint32_t own_held;
 	uint8_t *own; /* VERBS_OWN */
 	_Atomic uint64_t own_put, own_taken;
+
+	struct verbs_reads reads;
 
 	roam_deliver_fn *deliver; /* of the poll under way */
 	void *deliver_arg;
@@ -194,6 +257,10 @@ bool verbs_may(struct verbs_state *verbs, struct verbs_peer *peer, bool spare);
 bool verbs_post(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t length,
 		uint32_t offset, uint32_t bytes);
 
+/* Sends what is said of a key; verbs_may has allowed it. */
+void verbs_post_key(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t what,
+		    const struct verbs_key *key);
+
 /* Sends as much of the rest as may leave. */
 void verbs_push(struct verbs_state *verbs, struct verbs_peer *peer);
 
@@ -224,5 +291,38 @@ void verbs_timers(struct verbs_state *verbs);
 
 /* Begins the signs of life, after open. */
 void verbs_begin_beat(struct verbs_state *verbs);
+
+/* ---- verbs_read.c */
+
+extern const struct roam_onesided verbs_onesided;
+
+/* After the domain and the channel are there.  Without what it needs no read ever begins. */
+void verbs_reads_open(struct verbs_state *verbs);
+/* Ends what the card knows of; frees the rest, in a forked child, too. */
+void verbs_reads_close(struct verbs_state *verbs);
+void verbs_reads_free(struct verbs_reads *reads);
+
+/* Makes the queue pair for reads of an attempt to connect; the peer's lock is held. */
+void verbs_reader_make(struct verbs_state *verbs, struct verbs_peer *peer);
+/* What a hello says of it. */
+uint32_t verbs_reader_says(const struct verbs_state *verbs, const struct verbs_peer *peer);
+/* Joins it with the peer's, of which the peer's hello said `theirs`; or ends it. */
+void verbs_reader_join(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t theirs);
+
+/* What a peer says of a key; false: it makes no sense.  The polling thread alone. */
+bool verbs_key_take(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t what,
+		    const struct verbs_key *key);
+
+/* Registers what is wanted, and tells the keys; false: some later.  The connecting thread alone. */
+bool verbs_read_serve(struct verbs_state *verbs);
+
+/* Ends reads that have landed; how many.  Any thread. */
+unsigned verbs_read_reap(void *state);
+
+/* The same; how many have been ended by any thread since the last call. */
+unsigned verbs_read_landed(struct verbs_state *verbs);
+
+/* Says which peer's memory can no longer be read. */
+void verbs_read_complain(struct verbs_state *verbs);
 
 #endif

@@ -19,7 +19,6 @@
 #include "verbs.h"
 
 #define BACKLOG    64
-#define RETRIES    6 /* 7 means for ever with some cards */
 #define RESOLVE_MS 2000
 #define CARD_NS    2000000u    /* pause if a peer is not open yet */
 #define AGAIN_NS   50000000u   /* pause after an attempt has failed */
@@ -65,7 +64,8 @@ static struct verbs_hello connect_hello(const struct verbs_state *verbs, unsigne
 				    .from = (uint16_t)verbs->params.node,
 				    .flags = verbs->beat_ns == 0 ? VERBS_MAY_BE_SILENT : 0,
 				    .buffers = verbs->buffers,
-				    .bytes = VERBS_BUFFER};
+				    .bytes = VERBS_BUFFER,
+				    .reads = verbs_reader_says(verbs, &verbs->peers[peer])};
 
 	memcpy(hello.magic, VERBS_MAGIC, sizeof(hello.magic));
 	return hello;
@@ -89,8 +89,8 @@ static struct rdma_conn_param connect_param(const struct verbs_hello *hello)
 {
 	return (struct rdma_conn_param){.private_data = hello,
 					.private_data_len = sizeof(*hello),
-					.retry_count = RETRIES,
-					.rnr_retry_count = RETRIES,
+					.retry_count = VERBS_RETRIES,
+					.rnr_retry_count = VERBS_RETRIES,
 					.responder_resources = 1,
 					.initiator_depth = 1};
 }
@@ -99,18 +99,20 @@ static struct rdma_conn_param connect_param(const struct verbs_hello *hello)
 static void connect_drop(struct verbs_state *verbs, struct verbs_peer *peer)
 {
 	struct rdma_cm_id *id = peer->id;
-
-	struct ibv_qp *qp;
+	struct ibv_qp *qp, *reader;
 
 	roami_os_lock(&peer->held);
 	qp = peer->qp;
-	peer->qp = NULL;
+	reader = peer->reader;
+	peer->qp = peer->reader = NULL;
 	atomic_fetch_add(&peer->epoch, 1);
 	atomic_store(&peer->at, VERBS_APART);
 	roami_os_unlock(&peer->held);
 	peer->id = NULL;
 	if (qp != NULL)
 		ibv_destroy_qp(qp);
+	if (reader != NULL)
+		ibv_destroy_qp(reader);
 	if (id != NULL)
 		rdma_destroy_id(id);
 	peer->retry_ns = verbs_now(verbs) + AGAIN_NS;
@@ -127,8 +129,8 @@ static bool connect_move(const struct verbs_state *verbs, struct verbs_peer *pee
 		return false;
 	/* iWARP has none of these: TCP resends for it. */
 	attr.timeout = verbs->timeout;
-	attr.retry_cnt = RETRIES;
-	attr.rnr_retry = RETRIES;
+	attr.retry_cnt = VERBS_RETRIES;
+	attr.rnr_retry = VERBS_RETRIES;
 	attr.max_rd_atomic = attr.max_dest_rd_atomic = 1;
 	return ibv_modify_qp(peer->qp, &attr, mask) == 0;
 }
@@ -150,6 +152,7 @@ static bool connect_pair(struct verbs_state *verbs, struct verbs_peer *peer)
 		return false;
 	roami_os_lock(&peer->held);
 	peer->qp = qp;
+	verbs_reader_make(verbs, peer);
 	good = connect_move(verbs, peer, IBV_QPS_INIT);
 	for (unsigned i = 0; i < verbs->buffers && good; i++)
 		good = verbs_receive(verbs, peer, i);
@@ -236,10 +239,11 @@ static void connect_asked(struct verbs_state *verbs, const struct verbs_event *e
 	peer->id = event->id;
 	peer->began = false;
 	connect_tells(peer, &hello);
-	mine = connect_hello(verbs, peer->number);
-	param = connect_param(&mine);
 	if (!connect_pair(verbs, peer))
 		goto drop;
+	verbs_reader_join(verbs, peer, hello.reads);
+	mine = connect_hello(verbs, peer->number);
+	param = connect_param(&mine);
 	param.qp_num = peer->qp->qp_num;
 	if (connect_move(verbs, peer, IBV_QPS_RTR) && connect_move(verbs, peer, IBV_QPS_RTS) &&
 	    rdma_accept(peer->id, &param) == 0)
@@ -257,6 +261,7 @@ static bool connect_answered(struct verbs_state *verbs, struct verbs_peer *peer,
 	if (!connect_checks(verbs, event, &hello) || hello.from != peer->number)
 		return false;
 	connect_tells(peer, &hello);
+	verbs_reader_join(verbs, peer, hello.reads);
 	return event->type == RDMA_CM_EVENT_ESTABLISHED ||
 	       (connect_move(verbs, peer, IBV_QPS_RTR) && connect_move(verbs, peer, IBV_QPS_RTS) &&
 		rdma_establish(peer->id) == 0);
@@ -274,10 +279,10 @@ static bool connect_step(struct verbs_state *verbs, struct verbs_peer *peer,
 		return peer->id->verbs == verbs->listener->verbs &&
 		       rdma_resolve_route(peer->id, RESOLVE_MS) == 0;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		hello = connect_hello(verbs, peer->number);
-		param = connect_param(&hello);
 		if (!connect_pair(verbs, peer))
 			return false;
+		hello = connect_hello(verbs, peer->number);
+		param = connect_param(&hello);
 		param.qp_num = peer->qp->qp_num;
 		return rdma_connect(peer->id, &param) == 0;
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
@@ -377,6 +382,8 @@ static void *connect_main(void *arg)
 	while (atomic_load(&verbs->stop) == 0) {
 		int wait = connect_attempts(verbs);
 
+		if (!verbs_read_serve(verbs))
+			wait = 1; /* ms: the peer has no room yet */
 		if (poll(files, 2, wait) <= 0)
 			continue;
 		if (files[1].revents != 0 && read(verbs->wanted, &count, sizeof(count)) < 0)
@@ -391,7 +398,8 @@ static void *connect_main(void *arg)
 /* How long the card resends: it gives a peer up about when the node does. */
 static uint8_t connect_timeout(uint64_t deadline_ns)
 {
-	uint64_t least = (deadline_ns != 0 ? deadline_ns : FAILS_NS) / (RETRIES + 1) / TICK_NS;
+	uint64_t least =
+		(deadline_ns != 0 ? deadline_ns : FAILS_NS) / (VERBS_RETRIES + 1) / TICK_NS;
 	uint8_t timeout = 14;
 
 	while (timeout < 20 && (uint64_t)1 << (timeout + 1) <= least)

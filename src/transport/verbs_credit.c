@@ -93,8 +93,9 @@ bool verbs_may(struct verbs_state *verbs, struct verbs_peer *peer, bool spare)
 	return false;
 }
 
-bool verbs_post(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t length,
-		uint32_t offset, uint32_t bytes)
+/* Sends a head, which still lacks `taken`, and the bytes behind it. */
+static bool post_part(struct verbs_state *verbs, struct verbs_peer *peer, struct verbs_head wanting,
+		      uint32_t bytes)
 {
 	struct verbs_head *head = (void *)verbs_out(verbs, peer, peer->sent);
 	struct ibv_sge part = {(uintptr_t)head, (uint32_t)sizeof(*head) + bytes,
@@ -107,7 +108,8 @@ bool verbs_post(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t len
 			   *bad;
 
 	peer->reported = atomic_load(&peer->taken);
-	*head = (struct verbs_head){length, offset, (uint32_t)peer->reported, 0};
+	wanting.taken = (uint32_t)peer->reported;
+	*head = wanting;
 	atomic_fetch_add(&peer->sent, 1); /* before the peer can say that it has taken the part */
 	if (ibv_post_send(peer->qp, &wanted, &bad) != 0) {
 		verbs_end(verbs, peer, VERBS_BROKEN, IBV_WC_FATAL_ERR);
@@ -116,6 +118,20 @@ bool verbs_post(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t len
 	if (verbs->beat_ns != 0)
 		peer->spoke_ns = verbs_now(verbs);
 	return true;
+}
+
+bool verbs_post(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t length,
+		uint32_t offset, uint32_t bytes)
+{
+	return post_part(verbs, peer, (struct verbs_head){.length = length, .offset = offset},
+			 bytes);
+}
+
+void verbs_post_key(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t what,
+		    const struct verbs_key *key)
+{
+	memcpy(verbs_out(verbs, peer, peer->sent) + sizeof(struct verbs_head), key, sizeof(*key));
+	post_part(verbs, peer, (struct verbs_head){.what = what}, sizeof(*key));
 }
 
 void verbs_push(struct verbs_state *verbs, struct verbs_peer *peer)
@@ -312,6 +328,7 @@ void verbs_timers(struct verbs_state *verbs)
 	failed = atomic_exchange(&verbs->failed, 0);
 	if (failed > 0)
 		verbs_complain(verbs, &verbs->peers[failed - 1]);
+	verbs_read_complain(verbs);
 	if (verbs->beat_due <= now)
 		verbs_beat(verbs, now);
 	for (unsigned i = 0; i < params->nodes; i++) {

@@ -12,6 +12,7 @@
 #include "verbs.h"
 
 #define MANAGER        "/dev/infiniband/rdma_cm"
+#define BUFFERS_MOST   ((uint64_t)64 << 20)
 #define PORTS          8u
 #define GIDS           256u
 #define NAMED(options) ((options) != NULL ? (options)[0].text : "auto")
@@ -236,9 +237,10 @@ static enum roam_err memory_refused(const struct verbs_state *verbs)
  */
 static enum roam_err memory_register(struct verbs_state *verbs)
 {
-	uint64_t most = verbs->params.options != NULL ? verbs->params.options[1].number << 20
-						      : (uint64_t)64 << 20;
+	uint64_t most = verbs->params.options != NULL ? verbs->params.options[1].number << 20 : 0;
 
+	if (most == 0)
+		most = BUFFERS_MOST;
 	for (verbs->buffers = VERBS_BUFFERS_MAX; memory_bytes(verbs) > most; verbs->buffers /= 2)
 		if (verbs->buffers == VERBS_BUFFERS_MIN) {
 			verbs_say(verbs, "the buffers of %u nodes take %zu KiB: ROAM_VERBS_MEMORY",
@@ -311,11 +313,13 @@ enum roam_err verbs_memory(struct verbs_state *verbs)
 			  ibv_get_device_name(device->device), depth, strerror(errno));
 		return ROAM_EUNSUPPORTED;
 	}
+	verbs_reads_open(verbs);
 	return ROAM_OK;
 }
 
 void verbs_memory_free(struct verbs_state *verbs)
 {
+	verbs_reads_close(verbs);
 	if (verbs->in != NULL) {
 		ibv_ack_cq_events(verbs->in, verbs->event_count);
 		ibv_destroy_cq(verbs->in);

@@ -15,5 +15,5 @@ bool verbs_hello_check(const void *data, size_t bytes, const struct verbs_expect
 	       (expected->others >> hello->from & 1) == 0 &&
 	       (hello->flags & ~VERBS_MAY_BE_SILENT) == 0 && hello->bytes == expected->bytes &&
 	       hello->buffers >= expected->buffers_min && hello->buffers <= expected->buffers_max &&
-	       hello->zero == 0;
+	       (hello->reads == 0) == (hello->reads % (1u << VERBS_ANSWERS_BITS) == 0);
 }

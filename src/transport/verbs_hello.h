@@ -21,8 +21,14 @@ struct verbs_hello {
 	uint16_t flags;
 	uint32_t buffers; /* buffers that the sender has for this peer */
 	uint32_t bytes;   /* of each */
-	uint32_t zero;
+	/*
+	 * The number of its queue pair for reads << VERBS_ANSWERS_BITS | the reads that it answers
+	 * at a time; 0: it has none.
+	 */
+	uint32_t reads;
 };
+
+#define VERBS_ANSWERS_BITS 8
 
 _Static_assert(sizeof(struct verbs_hello) == 32, "fits the private data of every manager");
 

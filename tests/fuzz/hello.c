@@ -33,6 +33,7 @@ static void usable(const struct verbs_hello *hello)
 	expect(hello->from < NODES && hello->from != 2 && hello->from != 3);
 	expect(hello->mark == expected.mark && hello->bytes == expected.bytes);
 	expect(hello->buffers >= 4 && hello->buffers <= 32);
+	expect(hello->reads == 0 || (hello->reads & 0xff) != 0);
 }
 
 /* What a node would send, with a byte changed: magic, mark and sizes must be what they are. */
@@ -42,7 +43,8 @@ static void changed(size_t at, uint8_t by)
 				   .mark = expected.mark,
 				   .from = 1,
 				   .buffers = 16,
-				   .bytes = expected.bytes},
+				   .bytes = expected.bytes,
+				   .reads = 17u << VERBS_ANSWERS_BITS | 16},
 			   got;
 	uint8_t bytes[sizeof(good)];
 
@@ -53,8 +55,9 @@ static void changed(size_t at, uint8_t by)
 	bytes[at] ^= by;
 	if (verbs_hello_check(bytes, sizeof(bytes), &expected, &got)) {
 		usable(&got);
-		expect(by == 0 || (at >= offsetof(struct verbs_hello, from) &&
-				   at < offsetof(struct verbs_hello, bytes)));
+		expect(by == 0 || at >= offsetof(struct verbs_hello, reads) ||
+		       (at >= offsetof(struct verbs_hello, from) &&
+			at < offsetof(struct verbs_hello, bytes)));
 	}
 }
 

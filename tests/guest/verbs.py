@@ -105,23 +105,27 @@ def random_env(rng):
             'ROAM_VERBS_DEVICE': rng.choice(['rxe0,rxe1', 'rxe1', 'auto'])}
 
 
+def random_program(group, protocol, seed, with_env):
+    models = harness.protocols()
+    beside = [name for name in models if random_run.beside(protocol, models, name)]
+    env, command = random_run.drawn(seed, protocol, 'shm', beside)
+    env.pop('ROAM_ONESIDED')
+    command = [os.path.basename(word) if os.path.exists(word) else word for word in command]
+    command[0] = group.program('random')
+    if '--roam' in command:
+        command[command.index('--roam') + 1] = '/guest/bin/' + group.program('roam')
+    if models[protocol] == 'ScC':
+        command += ['--scoped', '1']
+    group.run(f'random {protocol} {seed}', command, '^right',
+              env={**env, **with_env, 'ROAM_PROTOCOL': protocol})
+
+
 def random_programs(group):
     """Random programs of protocols of each kind; PastSet; kernels."""
     models = harness.protocols()
     for protocol in models:
         for seed in range(1, 4 if protocol in harness.kinds().values() else 2):
-            rng = random.Random(f'{protocol} {seed}')
-            beside = [name for name in models if random_run.beside(protocol, models, name)]
-            env, command = random_run.drawn(seed, protocol, 'shm', beside)
-            env.pop('ROAM_ONESIDED')
-            command = [os.path.basename(word) if os.path.exists(word) else word for word in command]
-            command[0] = group.program('random')
-            if '--roam' in command:
-                command[command.index('--roam') + 1] = '/guest/bin/' + group.program('roam')
-            if models[protocol] == 'ScC':
-                command += ['--scoped', '1']
-            group.run(f'random {protocol} {seed}', command, '^right',
-                      env={**env, **random_env(rng), 'ROAM_PROTOCOL': protocol})
+            random_program(group, protocol, seed, random_env(random.Random(f'{protocol} {seed}')))
     for seal in ('auto', 'encrypt'):
         group.run(f'tuples {seal}', ['@tuples-pi', '-p3', '-m', 'tuples'], 'verified ok', env={**VERBS, 'ROAM_SEAL': seal})
     kinds = harness.kinds()
@@ -136,6 +140,32 @@ def random_programs(group):
               env={'ROAM_TRANSPORT': 'auto', 'ROAM_SEAL': 'off'})
 
 
+def card_reads(group):
+    """Pages that cards read at their homes: one READ each; where none may be read; random programs, kernels."""
+    cards = harness.those('one_sided')
+    quiet = {**VERBS, 'ROAM_PREFETCH': '0'}
+    for protocol in cards:
+        group.run(f'reads {protocol}', ['@reads', '2', 'yes'], 'one READ for each page',
+                  env={**quiet, 'ROAM_PROTOCOL': protocol})
+    group.run('three nodes', ['@reads', '3', 'yes'], 'one READ for each page', env=quiet)
+    group.run('on one device', ['@reads', '2', 'yes'], 'one READ for each page', env={**quiet, 'ROAM_VERBS_DEVICE': 'rxe0'})
+    for what, env in (('sealed', {'ROAM_SEAL': 'auth'}), ('encrypted', {'ROAM_SEAL': 'encrypt'}),
+                      ('by messages', {'ROAM_ONESIDED': '0'}), ('races looked for', {'ROAM_CHECK': 'race'})):
+        group.run(f'no reads, {what}', ['@reads', '2', 'no'], 'no READs', env={**quiet, **env})
+    group.run('no reads, no memory', ['@reads', '3', 'no'], 'no READs', env={**quiet, 'ROAM_VERBS_MEMORY': '1'})
+    group.run('little memory', ['@radix', '-p3', '-n65536', '-t'], 'verified ok', env={**VERBS, 'ROAM_VERBS_MEMORY': '2'})
+    group.run('nobody in 512 KiB', [*NOBODY, 'prlimit', '--memlock=524288', '@fft', '-p2', '-m10', '-t'], 'verified ok')
+    for protocol in cards:
+        for seed in range(11, 15):
+            random_program(group, protocol, seed, VERBS)
+        for kernel, words in (('fft', ['-p3', '-m10', '-t']), ('radix', ['-p3', '-n8192', '-t'])):
+            group.run(f'{kernel} {protocol}', [f'@{kernel}', *words], 'verified ok',
+                      env={**VERBS, 'ROAM_PROTOCOL': protocol})
+    for pages in '0', '4':
+        group.run(f'rounds, {pages} copies kept', ['@rounds', 'all', '3', '4'], '4 rounds right',
+                  env={**VERBS, 'ROAM_CACHE_PAGES': pages})
+
+
 def bad_days(group):
     """A node that stops, or is killed; loss and delay; a cable that is cut."""
     deaths = ['@roam', 'run', '-n', '3', '@deaths', 'run', '3', '1', 'never', 'barrier']
@@ -147,6 +177,8 @@ def bad_days(group):
     group.do('tc qdisc add dev v0 root netem loss 2%; tc qdisc add dev v1 root netem loss 1% delay 1ms')
     group.do('tc qdisc show dev v0 | grep -q netem || wrong "loss" "no netem"')
     group.run('fft with loss', ['@fft', '-p2', '-m10', '-t'], 'verified ok', env={**soon, 'ROAM_DEADLINE': '5'})
+    group.run('reads with loss', ['@reads', '2', 'yes'], 'one READ for each page',
+              env={**soon, 'ROAM_DEADLINE': '5', 'ROAM_PREFETCH': '0'})
     group.do('tc qdisc del dev v0 root; tc qdisc del dev v1 root')
     group.while_runs('the cable is cut', deaths, r'node \d has been silent for \d\.\d s, longer than', 1, 3,
                      'ip link set v0 down', env=soon)
@@ -203,7 +235,7 @@ def frames(group):
     group.do(none.format('xdp node killed'))
 
 
-GROUPS = {'conform': conformance, 'random': random_programs, 'bad': bad_days, 'xdp': frames}
+GROUPS = {'conform': conformance, 'random': random_programs, 'reads': card_reads, 'bad': bad_days, 'xdp': frames}
 
 
 def main():

@@ -15,6 +15,12 @@
 #define MESSAGES 3000u
 #define TURN_NS  10000u
 #define SECOND   UINT64_C(1000000000)
+#define SLOTS    3u
+#define PARTS    3u
+#define REFUSED  1u /* the part that cannot be registered */
+#define SHARED   ((PARTS - 1) * VERBS_PART + 2 * VERBS_READ_MAX)
+#define READS    2000u
+#define LINE     64u
 
 extern const struct roam_transport roami_transport_verbs;
 
@@ -36,12 +42,21 @@ struct end {
 	struct ibv_sge leaving[QUEUE];
 	uint64_t leaving_id[QUEUE];
 	unsigned leaving_put, leaving_got;
-	struct queue in, out;
+	struct queue in, out, landings;
+	struct ibv_qp reader;
+	struct ibv_cq landings_cq;
+	struct ibv_mr parts[PARTS], bounce_region;
+	struct ibv_send_wr reading[SLOTS]; /* READs under way, each with its part */
+	struct ibv_sge reading_to[SLOTS];
+	unsigned reading_count;
+	bool reads_fail;
 	bool fails; /* the card can no longer reach the peer */
 	uint32_t sent, delivered;
 	uint32_t sums[MESSAGES]; /* of the messages sent */
 	uint8_t memory[2 * BUFFERS * VERBS_BUFFER];
 	uint8_t rest[VERBS_MESSAGE_MAX], message[VERBS_MESSAGE_MAX];
+	uint8_t bounce[SLOTS * VERBS_READ_MAX];
+	uint8_t shared[SHARED];
 };
 
 static struct end ends[ENDS];
@@ -72,11 +87,47 @@ static int card_receive(struct ibv_qp *qp, struct ibv_recv_wr *wanted, struct ib
 	return 0;
 }
 
+/* Begins a READ: of registered memory, by its key, into a bounce page. */
+static int card_read(struct end *end, const struct ibv_send_wr *wanted)
+{
+	const struct end *of = &ends[end == &ends[0]];
+	uint64_t at = wanted->wr.rdma.remote_addr - (uintptr_t)of->shared;
+	const struct ibv_mr *part = &of->parts[at / VERBS_PART];
+
+	CU_ASSERT_FATAL(end->reading_count < SLOTS && at + wanted->sg_list->length <= SHARED);
+	CU_ASSERT_FATAL(part->rkey == wanted->wr.rdma.rkey && at / VERBS_PART != REFUSED);
+	CU_ASSERT_FATAL(wanted->sg_list->addr >= (uintptr_t)end->bounce &&
+			wanted->sg_list->addr < (uintptr_t)end->bounce + sizeof(end->bounce));
+	end->reading_to[end->reading_count] = *wanted->sg_list;
+	end->reading[end->reading_count++] = *wanted;
+	return 0;
+}
+
+/* Ends a READ under way, any of them. */
+static void card_land(struct end *end)
+{
+	unsigned which = (unsigned)unit_below(&draw, end->reading_count), last;
+	const struct ibv_sge *to = &end->reading_to[which];
+	struct ibv_wc done = {.wr_id = end->reading[which].wr_id};
+
+	if (end->reads_fail)
+		done.status = IBV_WC_REM_ACCESS_ERR;
+	else
+		memcpy((void *)(uintptr_t)to->addr,
+		       (void *)(uintptr_t)end->reading[which].wr.rdma.remote_addr, to->length);
+	queue_put(&end->landings, done);
+	last = --end->reading_count;
+	end->reading[which] = end->reading[last];
+	end->reading_to[which] = end->reading_to[last];
+}
+
 static int card_send(struct ibv_qp *qp, struct ibv_send_wr *wanted, struct ibv_send_wr **bad)
 {
 	struct end *end = end_of(qp->context);
 
 	(void)bad;
+	if (qp == &end->reader)
+		return card_read(end, wanted);
 	CU_ASSERT_FATAL(end->leaving_put - end->leaving_got < QUEUE);
 	end->leaving[end->leaving_put % QUEUE] = *wanted->sg_list;
 	end->leaving_id[end->leaving_put++ % QUEUE] = wanted->wr_id;
@@ -107,12 +158,16 @@ static void card_move(struct end *end)
 static int card_poll(struct ibv_cq *cq, int most, struct ibv_wc *done)
 {
 	struct end *end = end_of(cq->context);
-	struct queue *queue = cq == &end->in_cq ? &end->in : &end->out;
+	struct queue *queue = cq == &end->in_cq          ? &end->in
+			      : cq == &end->landings_cq ? &end->landings
+							: &end->out;
 	int count = 0;
 
 	for (unsigned i = 0; i < ENDS; i++)
 		while (ends[i].leaving_got < ends[i].leaving_put && unit_below(&draw, 3) > 0)
 			card_move(&ends[i]);
+	while (end->reading_count > 0 && unit_below(&draw, 3) > 0)
+		card_land(end);
 	while (queue->ready < queue->put && unit_below(&draw, 4) > 0)
 		queue->ready++;
 	while (count < most && queue->got < queue->ready)
@@ -139,8 +194,32 @@ static void end_lost(void *arg, unsigned peer, uint64_t silent_ns)
 static void end_notice(void *arg, const char *line)
 {
 	(void)arg;
-	CU_ASSERT(strstr(line, "the connection to node 1 failed") != NULL);
+	CU_ASSERT(strstr(line, "the connection to node 1 failed") != NULL ||
+		  strstr(line, "the card no longer reads pages of node 1: remote access") != NULL);
 	notes++;
+}
+
+/* What opening and connecting do, for reads. */
+static void end_shares(struct end *end, struct verbs_peer *peer)
+{
+	struct verbs_reads *reads = &end->verbs.reads;
+
+	end->reader.context = end->landings_cq.context = &end->context;
+	peer->reader = &end->reader;
+	reads->landings = &end->landings_cq;
+	reads->region = &end->bounce_region;
+	reads->bounce = end->bounce;
+	reads->slots = (1u << SLOTS) - 1;
+	atomic_store(&reads->free, reads->slots);
+	CU_ASSERT_FATAL(verbs_onesided.attach(&end->verbs, end->shared, SHARED) == ROAM_OK);
+	reads->most = 0;
+	for (unsigned i = 0; i < PARTS; i++) {
+		end->parts[i].rkey = 100 + i;
+		if (i != REFUSED)
+			reads->parts[i].region = &end->parts[i];
+	}
+	for (size_t i = 0; i < SHARED; i += LINE)
+		end->shared[i] = (uint8_t)(i / LINE + i / VERBS_READ_MAX);
 }
 
 static void end_open(unsigned me)
@@ -149,7 +228,9 @@ static void end_open(unsigned me)
 	struct verbs_state *verbs = &end->verbs;
 	struct verbs_peer *peer = &verbs->peers[!me];
 
-	*end = (struct end){.fails = false};
+	verbs_reads_free(&verbs->reads);
+	memset(end, 0, sizeof(*end));
+	verbs->wanted = -1;
 	end->context.ops.post_recv = card_receive;
 	end->context.ops.post_send = card_send;
 	end->context.ops.poll_cq = card_poll;
@@ -172,6 +253,7 @@ static void end_open(unsigned me)
 	peer->rest = end->rest;
 	peer->message = end->message;
 	atomic_store(&peer->at, VERBS_READY);
+	end_shares(end, peer);
 	for (unsigned i = 0; i < BUFFERS; i++)
 		CU_ASSERT_FATAL(verbs_receive(verbs, peer, i));
 	verbs_begin_beat(verbs);
@@ -297,6 +379,9 @@ static void test_malformed(void)
 		{0, 0, 0, 0},                    /* bytes of none */
 		{1, 1, 0, 0},                    /* a place behind the message's end */
 		{9, 8, 0, 0},                    /* the middle of a message first */
+		{1, 0, 0, VERBS_WANT},           /* a key, and a message */
+		{0, 0, 0, VERBS_WANT},           /* less than a key */
+		{0, 0, 0, VERBS_KEY + 1},        /* something unknown */
 	};
 
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
@@ -315,7 +400,133 @@ static void test_malformed(void)
 	}
 }
 
+/* What is said of a part that is not there, and a key that nobody has asked for. */
+static void test_malformed_keys(void)
+{
+	static const struct verbs_key keys[] = {{0, PARTS, 0}, {0, UINT32_MAX, 0}, {4096, 0, 100}};
+
+	for (size_t i = 0; i < 3; i++) {
+		struct verbs_state *verbs;
+		int bad = -1;
+
+		ends_open();
+		verbs = &ends[1].verbs;
+		verbs_post_key(verbs, &verbs->peers[0], i < 2 ? VERBS_WANT : VERBS_KEY, &keys[i]);
+		for (unsigned turn = 0; turn < 20 && bad < 0; turn++)
+			roami_transport_verbs.poll(&ends[0].verbs, end_take, &ends[0], 1, &bad);
+		CU_ASSERT_EQUAL(bad, 1);
+	}
+}
+
+/* Reads of node 0 that are under way. */
+static struct reading {
+	uint64_t from;
+	uint32_t done;
+	bool begun;
+	uint8_t to[VERBS_READ_MAX];
+} readings[SLOTS];
+static unsigned begun, ended, failed;
+
+static void reading_begin(struct reading *reading)
+{
+	struct iovec part = {reading->to, VERBS_READ_MAX};
+	uint64_t pages = SHARED / VERBS_READ_MAX;
+	enum roam_err err;
+
+	reading->from = unit_below(&draw, pages) * VERBS_READ_MAX;
+	if (unit_below(&draw, 2) == 0) /* the last part is short */
+		reading->from = (PARTS - 1) * VERBS_PART;
+	memset(reading->to, 0xff, sizeof(reading->to));
+	err = verbs_onesided.get(&ends[0].verbs, 1, reading->from, &part, 1, &reading->done);
+	CU_ASSERT_FATAL(err == ROAM_OK || err == ROAM_EAGAIN);
+	reading->begun = err == ROAM_OK;
+	CU_ASSERT_FATAL(!reading->begun || reading->from / VERBS_PART != REFUSED);
+	begun += reading->begun;
+}
+
+static void reading_end(struct reading *reading)
+{
+	verbs_onesided.reap(&ends[0].verbs);
+	if (reading->done == 0)
+		return;
+	reading->begun = false;
+	if (reading->done == 1)
+		CU_ASSERT_FATAL(memcmp(reading->to, ends[1].shared + reading->from,
+				       VERBS_READ_MAX) == 0);
+	ended++;
+	failed += reading->done != 1;
+}
+
+static void readings_turn(void)
+{
+	struct reading *reading = &readings[unit_below(&draw, SLOTS)];
+
+	clock_ns += TURN_NS;
+	if (reading->begun)
+		reading_end(reading);
+	else if (unit_below(&draw, 2) == 0)
+		reading_begin(reading);
+	end_send(&ends[unit_below(&draw, ENDS)]);
+	end_poll(&ends[0]);
+	end_poll(&ends[1]);
+	if (unit_below(&draw, 4) == 0)
+		verbs_read_serve(&ends[1].verbs);
+}
+
+static void readings_open(void)
+{
+	ends_open();
+	memset(readings, 0, sizeof(readings));
+	begun = ended = failed = 0;
+}
+
+static void test_reads(void)
+{
+	struct reading beyond;
+	struct iovec part = {beyond.to, VERBS_READ_MAX};
+
+	readings_open();
+	CU_ASSERT(verbs_onesided.get(&ends[0].verbs, 1, SHARED - 1, &part, 1, &beyond.done) ==
+		  ROAM_EINVAL);
+	CU_ASSERT(verbs_onesided.get(&ends[0].verbs, 1, VERBS_PART - LINE, &part, 1,
+				     &beyond.done) == ROAM_EINVAL);
+	reading_begin(&readings[0]);
+	CU_ASSERT_EQUAL(begun, 0); /* there is no key yet */
+	for (unsigned turn = 0; turn < 100 * READS && ended < READS; turn++)
+		readings_turn();
+	CU_ASSERT_EQUAL(ended, READS);
+	CU_ASSERT_EQUAL(failed, 0);
+	CU_ASSERT(ends[0].delivered > 0 && ends[1].delivered > 0);
+	CU_ASSERT_EQUAL(notes, 0);
+}
+
+/* A READ that fails ends READs, not the connection. */
+static void test_reads_fail(void)
+{
+	uint32_t before;
+
+	readings_open();
+	for (unsigned turn = 0; turn < 100 * READS && ended < READS / 10; turn++)
+		readings_turn();
+	ends[0].reads_fail = true;
+	for (unsigned turn = 0; turn < READS; turn++)
+		readings_turn();
+	CU_ASSERT(failed > 0 && failed <= SLOTS);
+	CU_ASSERT_EQUAL(begun, ended);
+	CU_ASSERT_EQUAL(notes, 1);
+	ends[0].reads_fail = false;
+	before = begun;
+	for (unsigned turn = 0; turn < READS; turn++)
+		readings_turn();
+	CU_ASSERT_EQUAL(begun, before);
+	CU_ASSERT_EQUAL(lost_count, 0);
+	CU_ASSERT(atomic_load(&ends[0].verbs.peers[1].at) == VERBS_READY);
+}
+
 static CU_TestInfo tests[] = {
+	{"pages are read by their keys, where there are keys", test_reads},
+	{"a read that fails ends reads, not the connection", test_reads_fail},
+	{"malformed keys are refused", test_malformed_keys},
 	{"messages come whole and in order, and no buffer is missing", test_messages},
 	{"a peer is lost that gives no sign of life", test_silence},
 	{"a connection that fails is named, and its peer lost", test_broken},
