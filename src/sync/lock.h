@@ -104,9 +104,6 @@ bool roami_lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t 
  */
 bool roami_lock_pass_on(struct roami_node *node, struct roami_lock *lock, bool again);
 
-/* Whether a thread of this node holds a lock. */
-bool roami_locks_held(struct roami_node *node);
-
 /* Frees the lock and passes it on, in the same way. */
 bool roami_lock_let_go(struct roami_node *node, struct roami_lock *lock, bool again);
 

@@ -19,35 +19,54 @@ void roami_lock_abandoned(struct roami_node *node, const struct roami_lock *lock
 				(unsigned long long)lock->id, next);
 }
 
-void roami_lock_check_end(struct roami_node *node)
+/* fn(node, lock, arg) for each lock that a thread here holds, under its spin, until it is true. */
+static bool locks_held(struct roami_node *node,
+		       bool (*fn)(struct roami_node *node, struct roami_lock *lock, uint32_t arg),
+		       uint32_t arg)
 {
 	struct roami_table *table = &sync_of(node)->locks;
+	uint32_t count = atomic_load(&table->count);
+	bool found = false;
 
-	roami_assert(atomic_load(&node->self->ctl->returned) != 0);
-	for (uint32_t i = 0; i < table->count; i++) {
+	for (uint32_t i = 0; i < count && !found; i++) {
 		struct roami_lock *lock = roami_table_item(table, i);
 
 		roami_spin_lock(node, &lock->spin);
-		if (lock->mode != NULL && lock->holder != 0)
-			lock->mode->ends(node, lock);
+		found = roami_lock_holder(lock) != 0 && fn(node, lock, arg);
 		roami_spin_unlock(&lock->spin);
 	}
+	return found;
+}
+
+static bool held_ends(struct roami_node *node, struct roami_lock *lock, uint32_t arg)
+{
+	(void)arg;
+	lock->mode->ends(node, lock);
+	return false;
+}
+
+/* `holder` 0: by any thread. */
+static bool held_is(struct roami_node *node, struct roami_lock *lock, uint32_t holder)
+{
+	(void)node;
+	return holder == 0 || roami_lock_holder(lock) == holder;
+}
+
+void roami_lock_check_end(struct roami_node *node)
+{
+	roami_assert(atomic_load(&node->self->ctl->returned) != 0);
+	locks_held(node, held_ends, 0);
 }
 
 bool roami_lock_holds(struct roami_node *node, unsigned thread)
 {
-	struct roami_table *table = &sync_of(node)->locks;
-	bool holds = false;
-
 	roami_assert(thread < ROAMI_THREADS_MAX);
-	for (uint32_t i = 0; i < table->count && !holds; i++) {
-		struct roami_lock *lock = roami_table_item(table, i);
+	return locks_held(node, held_is, thread + 1);
+}
 
-		roami_spin_lock(node, &lock->spin);
-		holds = roami_lock_holder(lock) == thread + 1;
-		roami_spin_unlock(&lock->spin);
-	}
-	return holds;
+bool roami_locks_held(struct roami_node *node)
+{
+	return locks_held(node, held_is, 0);
 }
 
 void roami_lock_forget(struct roami_node *node, void *item)

@@ -32,22 +32,6 @@ void roami_lock_fini(void *item)
 	roami_os_vec_free(&lock->left, sizeof(struct lock_left));
 }
 
-bool roami_locks_held(struct roami_node *node)
-{
-	const struct roami_table *table = &sync_of(node)->locks;
-	uint32_t count = atomic_load(&table->count);
-	bool held = false;
-
-	for (uint32_t i = 0; i < count && !held; i++) {
-		struct roami_lock *lock = roami_table_item(table, i);
-
-		roami_spin_lock(node, &lock->spin);
-		held = roami_lock_holder(lock) != 0;
-		roami_spin_unlock(&lock->spin);
-	}
-	return held;
-}
-
 struct roami_lock *roami_lock_find(struct roami_node *node, uint64_t id)
 {
 	return roami_table_make(node, &sync_of(node)->locks, id);

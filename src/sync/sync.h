@@ -157,6 +157,9 @@ bool roami_lock_held(struct roami_node *node, uint64_t id);
 /* Whether `thread` of this node, which has ended, holds any lock. */
 bool roami_lock_holds(struct roami_node *node, unsigned thread);
 
+/* Whether any thread of this node does. */
+bool roami_locks_held(struct roami_node *node);
+
 /* This node has ended (ctl->returned): fails if it holds a lock that another node waits for. */
 void roami_lock_check_end(struct roami_node *node);
 
