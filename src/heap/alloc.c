@@ -276,22 +276,33 @@ enum roam_err roami_alloc_lend(struct roami_alloc *alloc, uint64_t offset, uint6
 	return ok ? ROAM_OK : ROAM_ENOMEM;
 }
 
-enum roam_err roami_alloc_adopt(struct roami_alloc *alloc, uint64_t offset, uint32_t pages,
-				const uint32_t *blocks, const bool *zero)
+enum roam_err roami_alloc_adopt_begin(struct roami_alloc *alloc, uint32_t pages)
+{
+	assert(alloc->magic == ALLOC_MAGIC);
+	pthread_mutex_lock(&alloc->lock);
+	if (roami_ranges_adopt_begin(&alloc->ranges, pages))
+		return ROAM_OK;
+	pthread_mutex_unlock(&alloc->lock);
+	return ROAM_ENOMEM;
+}
+
+void roami_alloc_adopt(struct roami_alloc *alloc, uint64_t offset, uint32_t pages,
+		       const uint32_t *blocks, const bool *zero)
 {
 	uint32_t first = (uint32_t)((offset - alloc->first) / ROAM_PAGE_SIZE);
-	bool ok;
 
 	assert(alloc->magic == ALLOC_MAGIC && offset >= alloc->first);
-	pthread_mutex_lock(&alloc->lock);
-	ok = roami_ranges_adopt(&alloc->ranges, first, pages, blocks, zero);
-	for (uint32_t i = 0; ok && i < pages; i++) {
+	roami_ranges_adopt(&alloc->ranges, first, pages, blocks, zero);
+	for (uint32_t i = 0; i < pages; i++) {
 		assert(alloc->pages[first + i] == 0);
 		if (blocks[i] != 0)
 			alloc->pages[first + i] = ALLOC_LEFT | blocks[i];
 	}
+}
+
+void roami_alloc_adopt_end(struct roami_alloc *alloc)
+{
 	pthread_mutex_unlock(&alloc->lock);
-	return ok ? ROAM_OK : ROAM_ENOMEM;
 }
 
 bool roami_alloc_reclaim(struct roami_alloc *alloc, uint64_t freed, uint64_t part,

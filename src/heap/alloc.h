@@ -50,10 +50,13 @@ enum roam_err roami_alloc_lend(struct roami_alloc *alloc, uint64_t offset, uint6
 /*
  * A part in which other nodes' blocks lie, `blocks[i]` of them in its page i: its other pages are
  * lent, and these when their blocks were given back.  `zero[i]`: nothing was ever stored in page i.
- * ROAM_ENOMEM: no private memory.
+ * At most one between adopt_begin and adopt_end, and of at most so many pages: there the allocator
+ * is locked, and has the private memory that this takes.  ROAM_ENOMEM: there is none.
  */
-enum roam_err roami_alloc_adopt(struct roami_alloc *alloc, uint64_t offset, uint32_t pages,
-				const uint32_t *blocks, const bool *zero);
+enum roam_err roami_alloc_adopt_begin(struct roami_alloc *alloc, uint32_t pages);
+void roami_alloc_adopt(struct roami_alloc *alloc, uint64_t offset, uint32_t pages,
+		       const uint32_t *blocks, const bool *zero);
+void roami_alloc_adopt_end(struct roami_alloc *alloc);
 
 /* Gives up free parts, around `freed` or anywhere, all but one.  False: there are none. */
 bool roami_alloc_reclaim(struct roami_alloc *alloc, uint64_t freed, uint64_t part,

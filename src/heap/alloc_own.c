@@ -313,8 +313,13 @@ bool roami_ranges_lend(struct roami_ranges *ranges, uint32_t first, uint32_t pag
 	return true;
 }
 
+bool roami_ranges_adopt_begin(struct roami_ranges *ranges, uint32_t pages)
+{
+	return range_reserve(ranges, ranges->live + 1 + pages);
+}
+
 /* As if the part was lent, and the pages with blocks were then taken, one by one. */
-bool roami_ranges_adopt(struct roami_ranges *ranges, uint32_t first, uint32_t pages,
+void roami_ranges_adopt(struct roami_ranges *ranges, uint32_t first, uint32_t pages,
 			const uint32_t *blocks, const bool *zero)
 {
 	uint32_t taken = 0, end;
@@ -322,8 +327,6 @@ bool roami_ranges_adopt(struct roami_ranges *ranges, uint32_t first, uint32_t pa
 	assert(ranges->lent);
 	for (uint32_t i = 0; i < pages; i++)
 		taken += blocks[i] != 0;
-	if (!range_reserve(ranges, ranges->live + 1 + taken))
-		return false;
 	ranges->live += 1 + taken;
 	for (uint32_t i = 0; i < pages; i++)
 		if (!zero[i])
@@ -336,7 +339,6 @@ bool roami_ranges_adopt(struct roami_ranges *ranges, uint32_t first, uint32_t pa
 		else
 			end++;
 	}
-	return true;
 }
 
 /* The range in which a free page lies; 0: the page is not free. */

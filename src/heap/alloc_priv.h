@@ -58,9 +58,10 @@ bool roami_ranges_lend(struct roami_ranges *ranges, uint32_t first, uint32_t pag
 
 /*
  * Pages of one part are lent, but for those that have `blocks`; all but the `zero` ones may have
- * been stored to.  False: no private memory.
+ * been stored to.  Directly before, adopt_begin provides memory for so many; false: there is none.
  */
-bool roami_ranges_adopt(struct roami_ranges *ranges, uint32_t first, uint32_t pages,
+bool roami_ranges_adopt_begin(struct roami_ranges *ranges, uint32_t pages);
+void roami_ranges_adopt(struct roami_ranges *ranges, uint32_t first, uint32_t pages,
 			const uint32_t *blocks, const bool *zero);
 
 /*

@@ -124,10 +124,7 @@ static void left_find_zero(const struct roami_job *job, struct left_marks *marks
 				 (atomic_load(&headers[i].where) & ROAMI_HEADER_BYTES) == 0;
 }
 
-/*
- * Lends the part to the allocator; the pool's lock is held, so that the part is leased in the same
- * step, or stays spare if there is no private memory.
- */
+/* Lends the part to the allocator; under the pool's lock, which leases it in the same step. */
 static bool left_lend(struct roami_job *job, struct roami_alloc *alloc, struct left_marks *marks,
 		      uint64_t offset)
 {
@@ -135,26 +132,39 @@ static bool left_lend(struct roami_job *job, struct roami_alloc *alloc, struct l
 	if (!left_count(marks))
 		return false;
 	left_find_zero(job, marks, offset / ROAMI_PAGE);
-	return roami_alloc_adopt(alloc, offset, marks->pages, marks->blocks, marks->zero) ==
-	       ROAM_OK;
+	roami_alloc_adopt(alloc, offset, marks->pages, marks->blocks, marks->zero);
+	return true;
 }
 
+static bool left_adopt(struct roami_job *job, struct roami_alloc *alloc,
+		       struct roami_heap_parts *pool, uint64_t base, struct left_marks *marks)
+{
+	uint32_t part;
+	bool some;
+
+	roami_spin_lock(job->node, (struct roami_spin *)(void *)&pool->lock);
+	some = roami_heap_parts_spare(pool, &part) &&
+	       left_lend(job, alloc, marks, base + part * pool->part);
+	if (some)
+		roami_heap_parts_adopt(pool, job->me, part);
+	roami_spin_unlock((struct roami_spin *)(void *)&pool->lock);
+	return some;
+}
+
+/* Other nodes spin for the pool's lock: memory is requested, and the allocator locked, before. */
 bool roami_left_adopt(struct roami_job *job, struct roami_alloc *alloc,
 		      struct roami_heap_parts *pool, uint64_t base)
 {
 	struct left_marks marks;
-	uint32_t part;
-	bool some;
+	bool some = false;
 
 	if (job->bases[0] == NULL || atomic_load(&pool->spares) == 0 ||
 	    !left_open(&marks, (uint32_t)(pool->part / ROAMI_PAGE)))
 		return false;
-	roami_spin_lock(job->node, (struct roami_spin *)(void *)&pool->lock);
-	some = roami_heap_parts_spare(pool, &part) &&
-	       left_lend(job, alloc, &marks, base + part * pool->part);
-	if (some)
-		roami_heap_parts_adopt(pool, job->me, part);
-	roami_spin_unlock((struct roami_spin *)(void *)&pool->lock);
+	if (roami_alloc_adopt_begin(alloc, marks.pages) == ROAM_OK) {
+		some = left_adopt(job, alloc, pool, base, &marks);
+		roami_alloc_adopt_end(alloc);
+	}
 	left_close(&marks);
 	return some;
 }
