@@ -324,12 +324,20 @@ static bool guard_is_new(struct roami_guard *guard, uint64_t offset)
 	return i == guard->scanned_count;
 }
 
+static bool guard_is_static(const struct roami_job *job, uint64_t offset)
+{
+	uint32_t page = (uint32_t)(offset / ROAMI_PAGE);
+
+	return roami_shared_in(job, page, page + 1);
+}
+
 static void guard_scan_one(struct roami_job *job, const struct roami_block *block)
 {
 	struct roami_guard *guard = &job->guard;
 	uint64_t before = atomic_load(&guard->found);
 
-	if (block == NULL || block->bytes == 0 || !guard_is_new(guard, block->offset))
+	if (block->bytes == 0 || !guard_is_new(guard, block->offset) ||
+	    guard_is_static(job, block->offset))
 		return;
 	guard_look(job, block->offset, "at the end");
 	if (atomic_load(&guard->found) > before && guard->scanned_count < ROAMI_GUARD_REPORTS)

@@ -152,6 +152,14 @@ const char *roami_image_read(struct roami_image *image)
 	return NULL;
 }
 
+void roami_image_close(struct roami_image *image)
+{
+	if (image->file != NULL)
+		munmap((void *)(uintptr_t)image->file, image->file_bytes);
+	free(image->statics);
+	*image = (struct roami_image){0};
+}
+
 /* --------------------------------------------------------------------------------------- users */
 
 /*

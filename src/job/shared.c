@@ -9,6 +9,7 @@
 
 #include "job/job.h"
 #include "os/os.h"
+#include "page/race.h"
 
 #define NOTE_NAME "roam" /* name of the notes of ROAM_SHARED, see roam.h */
 #define NOTE_TYPE 1u
@@ -251,9 +252,45 @@ static enum roam_err shared_move(struct roami_job *job, struct roami_alias *alia
 	return shared_map(job, job->me, alias);
 }
 
+/* For reports: each variable that was moved is a block of its own; else the section is one. */
+static void shared_name(struct roami_job *job, const struct roami_image *image,
+			const struct roami_alias *alias)
+{
+	uint64_t first = (uint64_t)alias->first * ROAMI_PAGE, bytes = shared_bytes(alias);
+	bool any = false;
+
+	for (size_t i = 0; i < image->count; i++) {
+		const struct roami_static *one = &image->statics[i];
+
+		if (one->at < alias->app || one->bytes > bytes ||
+		    (uint64_t)(one->at - alias->app) > bytes - one->bytes)
+			continue;
+		roami_race_block(job->node, first + (uint64_t)(one->at - alias->app), one->bytes,
+				 one->name, NULL, false);
+		any = true;
+	}
+	if (!any)
+		roami_race_block(job->node, first, bytes, "ROAM_SHARED", NULL, false);
+}
+
+static void shared_names(struct roami_job *job, unsigned first)
+{
+	const struct roami_shared *shared = &job->shared;
+	struct roami_image image = {0};
+
+	if ((job->options.check & ROAMI_CHECK_BLOCKS) == 0 || first == shared->statics.count)
+		return;
+	if (roami_image_read(&image) != NULL)
+		image.count = 0;
+	for (unsigned i = first; i < shared->statics.count; i++)
+		shared_name(job, &image, &shared->statics.of[i]);
+	roami_image_close(&image);
+}
+
 enum roam_err roami_shared_move(struct roami_job *job)
 {
 	struct roami_shared *shared = &job->shared;
+	unsigned first = shared->statics.count;
 	enum roam_err err = ROAM_OK;
 
 	roami_assert(shared->statics.count == shared->found || job->nodes == 1);
@@ -262,6 +299,7 @@ enum roam_err roami_shared_move(struct roami_job *job)
 		if (err == ROAM_OK)
 			shared->statics.count++;
 	}
+	shared_names(job, first);
 	return err;
 }
 

@@ -31,8 +31,11 @@ struct roami_image {
 	size_t count;
 };
 
-/* NULL, or why the program cannot be looked at.  Allocates; once. */
+/* NULL, or why the program cannot be looked at.  *image is zero before. */
 const char *roami_image_read(struct roami_image *image);
+
+/* Also after a failure.  The names are gone. */
+void roami_image_close(struct roami_image *image);
 
 /* Functions whose code refers to a variable: "work, main, others", "no function that was found". */
 void roami_image_users(const struct roami_image *image, const struct roami_static *variable,

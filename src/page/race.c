@@ -342,13 +342,18 @@ static void race_side(const struct roami_node *node, const struct race_side *sid
 		"since a reduction"};
 	uint64_t kind = side->since.kind < ROAMI_SYNCED_KINDS ? side->since.kind : 0;
 	uint64_t offset = side->since.object - (uint64_t)(uintptr_t)node->app;
-	char object[24] = "", name[ROAMI_RACE_NAME_BYTES] = "";
+	char object[24] = "", name[ROAMI_RACE_NAME_BYTES] = "", code[ROAMI_OS_POSITION_BYTES];
 
 	roami_contract(side->node < node->nodes);
 	if (kind != ROAMI_SYNCED_NOT && side->since.object >= ROAMI_SYNCED_OWN)
 		snprintf(object, sizeof(object), " %#llx", (unsigned long long)side->since.object);
-	if (object[0] != '\0' && offset < node->layout.heap_bytes)
+	if (object[0] != '\0' && offset < node->layout.heap_bytes) {
 		roami_race_name(node, offset, name, sizeof(name));
+	} else if (object[0] != '\0') { /* a static */
+		roami_os_position((const void *)side->since.object, code); /* NOLINT: an address */
+		if (code[0] != '0')
+			snprintf(name, sizeof(name), " (%s)", code);
+	}
 	snprintf(text, bytes, "node %u %s%s%s", (unsigned)side->node, kinds[kind], object, name);
 }
 

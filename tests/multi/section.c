@@ -2,7 +2,8 @@
  * Statics in the shared heap (ROAM_SHARED), of two files and a library: section HOW PROCS.  HOW:
  * fork: roam_create_all, two rounds; spmd: main on every node, after roam_start; either: main on
  * every node, but roam learns of it late; touch: a child that the program forks touches one; sync:
- * reads one by a system call.
+ * reads one by a system call; race: all add to one, which nothing orders; stuck: all wait for
+ * others.
  */
 #include "section.h"
 
@@ -192,6 +193,23 @@ static void reads(void)
 	close(fd);
 }
 
+static void races(void)
+{
+	roam_barrier(&meet_here, (unsigned)procs);
+	view[1] += 1 + roam_node();
+	roam_barrier(&meet_here, (unsigned)procs);
+}
+
+static void stuck(void)
+{
+	if (roam_node() == 0)
+		roam_lock(&lock_here);
+	roam_barrier_all();
+	if (roam_node() != 0)
+		roam_lock(&lock_here);
+	roam_barrier(&meet_here, (unsigned)procs);
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 2 ? argv[1] : "";
@@ -212,6 +230,10 @@ int main(int argc, char **argv)
 	} else if (strcmp(how, "sync") == 0) {
 		memset(big, 1, sizeof(big));
 		if (roam_create_all(reads, (unsigned)procs) || roam_wait_for_end())
+			return 3;
+	} else if (strcmp(how, "race") == 0 || strcmp(how, "stuck") == 0) {
+		if (roam_create_all(how[0] == 'r' ? races : stuck, (unsigned)procs) ||
+		    roam_wait_for_end())
 			return 3;
 	} else {
 		if (roam_start_main())

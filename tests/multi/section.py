@@ -43,6 +43,20 @@ def checked(check, wanted, unwanted):
         raise Wrong(f'status {result.status}, {result.err}')
 
 
+def named_race():
+    """A race names the variable, and the lock or barrier before it."""
+    result = run([program('section'), 'race', '3'], env={'ROAM_CHECK': 'race'})
+    if re.search(r'^roam: race: 0x[0-9a-f]+ \(view \+ 0x8, of 24 bytes from 0x[0-9a-f]+\) was written by node '
+                 r'\d since the barrier 0x[0-9a-f]+ \(multi_section\+0x[0-9a-f]+\)', result.err, re.MULTILINE) is None:
+        raise Wrong(f'status {result.status}, {result.err}')
+
+
+def named_hang():
+    result = run([program('section'), 'stuck', '3'])
+    if re.search(r'in lock 0x[0-9a-f]+ .*multi_section\+0x', result.err) is None:
+        raise Wrong(f'status {result.status}, {result.err}')
+
+
 def touched():
     """A child of fork has no statics of the heap, and is told so."""
     expect([program('section'), 'touch', '2'], err='has no shared heap, and touched it')
@@ -64,6 +78,9 @@ def protocol_cases():
     yield 'no races', checked, 'race', 'roam: race: none found', 'found, and|was written'
     yield 'statics', checked, 'statics', r'statics: own_room \(5000', r': (counter|view|big|root|made|total) '
     yield 'touched by a child', touched
+    yield 'named in a race', named_race
+    yield 'named in a hang', named_hang
+    yield 'no block of the heap check', checked, 'heap', 'roam: heap: none found', 'roam: .*(counter|view)'
     yield 'copied', copied
 
 
