@@ -188,4 +188,4 @@ def many_cases():
 
 if __name__ == '__main__':
     harness.main({'few': lambda: harness.few(cases()), 'rest': lambda: harness.rest(cases()),
-                  'many': lambda: list(many_cases())})
+                  'many': lambda: list(many_cases())}, at_once=2)  # many wait a second for a look
