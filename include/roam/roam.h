@@ -29,7 +29,10 @@
  *
  * After roam_finish() nothing of the job is left.  A call that needs the job returns ROAM_ESTATE;
  * roam_alloc() returns NULL, and roam_errno() is ROAM_ESTATE; a call that returns no error does
- * nothing, or returns 0.
+ * nothing, or returns 0.  The heap's addresses become memory of this process alone, so that what
+ * still runs at exit() may use them: loads find what this node had there last, which may be old or
+ * 0, and no other node sees a store.  With ROAM_STRICT=1 such a load or store is a SIGSEGV, with a
+ * line on stderr.
  *
  * Threads.  Any thread may touch the heap and call everything here unless a call says otherwise; a
  * thread that synchronises must be the one that started roam or have called roam_thread_init().  At
@@ -168,9 +171,9 @@ ROAM_RESULT enum roam_err roam_start_main(void);
 
 /*
  * Leaves the job.  A full barrier: blocks until every node has called it or ended.  Afterwards the
- * heap is gone.  exit() calls it if the program did not.  As POSIX has it, pthread_exit in main
- * ends only that thread: the process ends as by exit(0) after its last thread, and roam's do not
- * count.
+ * heap is not shared any more (above).  exit() calls it if the program did not.  As POSIX has it,
+ * pthread_exit in main ends only that thread: the process ends as by exit(0) after its last thread,
+ * and roam's do not count.
  */
 enum roam_err roam_finish(void);
 

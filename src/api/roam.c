@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "api/api.h"
@@ -152,6 +153,27 @@ bool roami_api_begun(void)
 	return __atomic_load_n(&job->life, __ATOMIC_ACQUIRE) != ROAMI_JOB_NEW;
 }
 
+static bool job_over_touch(void *arg, siginfo_t *info, const void *context)
+{
+	char line[120];
+	int length = snprintf(line, sizeof(line),
+			      "roam: the heap was touched at %p, after roam_finish "
+			      "(ROAM_STRICT=1)\n", info->si_addr);
+
+	(void)arg;
+	(void)context;
+	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+		return false;
+	return false;
+}
+
+/* What is left of the heap is no longer shared: no mistake of the program shows there. */
+static void job_over_shut(void)
+{
+	if (mprotect(job->app, job->layout.heap_bytes, PROT_NONE) == 0)
+		roami_signals_add(SIGSEGV, job->app, job->layout.heap_bytes, job_over_touch, NULL);
+}
+
 enum roam_err roam_finish(void)
 {
 	INSIDE;
@@ -163,6 +185,8 @@ enum roam_err roam_finish(void)
 	if (!roami_team_ends(job, __func__))
 		return ROAM_ESTATE;
 	roami_job_finish(job);
+	if (job->options.strict)
+		job_over_shut();
 	return ROAM_OK;
 }
 

@@ -4,7 +4,7 @@
  * (that nothing was allocated), exits, exits_first (the function ends by pthread_exit, which is no
  * slip of nodes above 0), wrlock, rdlock, once (by the thread that is in the section), realloc (of
  * no block), counts (a barrier for two threads and for three), registers (one more thread on node 1
- * than was counted).
+ * than was counted), late (touches the heap after roam_finish), late_node (in the function).
  */
 #include <pthread.h>
 #include <signal.h>
@@ -97,6 +97,11 @@ static void node_main(void)
 	if (roam_node() == 1)
 		built();
 	must(roam_barrier_all()); /* other threads are neither added nor removed */
+	if (strcmp(how, "late_node") == 0 && roam_node() == 1) {
+		must(roam_finish());
+		shared[0] = 2;
+		check(shared[0] == 2);
+	}
 	if (strcmp(how, roam_node() == 0 ? "exits_first" : "exits") == 0)
 		pthread_exit(NULL);
 }
@@ -111,6 +116,11 @@ int main(int argc, char **argv)
 		fork_touches();
 	must(roam_create_all(node_main, 2));
 	must(roam_wait_for_end());
+	if (strcmp(how, "late") == 0) {
+		must(roam_finish());
+		shared[0] = 2;
+		check(shared[0] == 2);
+	}
 	printf("it went on\n");
 	return 0;
 }

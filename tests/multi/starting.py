@@ -220,6 +220,12 @@ def slip_cases():
                                         'was registered, or ended, between them$')):
             yield (f'slip {how}', expect, [program('slips'), how], 1, rf'^roam: node \d: {line}',
                    r'\A\Z'), env
+    late = r'^roam: the heap was touched at 0x[0-9a-f]+, after roam_finish \(ROAM_STRICT=1\)$'
+    for engine in ENGINES:
+        for how, strict, status, line, out in (('late', '0', 0, '', 'it went on'), ('late_node', '0', 0, '', 'it went on'),
+                                               ('late', '1', -signal.SIGSEGV, late, r'\A\Z')):
+            yield (f'slip {how}, strict {strict}, {engine}', expect, [program('slips'), how], status, line,
+                   out), {'ROAM_FAULT': engine, 'ROAM_STRICT': strict}
     yield ('slip ignores an option', expect, [program('slips'), 'ignores'], 1,
            '^roam: ROAM_PROTOCOL=nope: unknown', r'\A\Z'), {'ROAM_PROTOCOL': 'nope'}
 
