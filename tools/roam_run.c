@@ -173,79 +173,77 @@ static void run_set_directory(const char *name, const char *directory)
 	setenv(name, whole, 1);
 }
 
+static const struct option run_longs[] = {{"nodes", required_argument, NULL, 'n'},
+					  {"threads", required_argument, NULL, 'm'},
+					  {"tag", no_argument, NULL, 't'},
+					  {"hosts", required_argument, NULL, 'H'},
+					  {"hostfile", required_argument, NULL, 'f'},
+					  {"timeout", required_argument, NULL, 'T'},
+					  {"gdb", required_argument, NULL, 'g'},
+					  {"report-bindings", no_argument, NULL, 'b'},
+					  {"checkpoint", required_argument, NULL, 'c'},
+					  {"every", required_argument, NULL, 'e'},
+					  {"resume", required_argument, NULL, 'r'},
+					  {"help", no_argument, NULL, 'h'},
+					  {NULL, 0, NULL, 0}};
+
+/* Takes an option, whose argument is `text`; false: the argument is wrong, and it has said so. */
+static bool run_take(struct run *run, int option, const char *text)
+{
+	unsigned number;
+
+	switch (option) {
+	case 'n':
+		return run_parse_nodes(text, &run->nodes);
+	case 'H':
+	case 'f':
+		return run_parse_hosts(run, option, text);
+	case 'm':
+		setenv("ROAM_THREADS", text, 1);
+		return strcmp(text, "auto") == 0 ||
+		       run_parse_number("--threads", "auto or a", text, 1, THREADS_MAX, &number);
+	case 't':
+		run->tag = true;
+		return true;
+	case 'T':
+		return run_parse_number("--timeout", "a", text, 1, TIMEOUT_MAX, &run->timeout);
+	case 'g':
+		if (!run_parse_number("--gdb", "a", text, 0, ROAMI_NODES_MAX - 1, &number))
+			return false;
+		run->gdb = (int)number;
+		return true;
+	case 'b':
+		setenv("ROAM_BINDINGS", "1", 1);
+		return true;
+	case 'c':
+		run_set_directory("ROAM_CHECKPOINT", text);
+		return true;
+	case 'e':
+		setenv("ROAM_CHECKPOINT_EVERY", text, 1);
+		return run_parse_number("--every", "a", text, 0, TIMEOUT_MAX, &number);
+	default:
+		run_set_directory("ROAM_RESUME", text);
+		return true;
+	}
+}
+
 /* Returns -1 to go on, or the exit status. */
 static int run_parse(struct run *run, int argc, char **argv)
 {
-	static const struct option longs[] = {{"nodes", required_argument, NULL, 'n'},
-					      {"threads", required_argument, NULL, 'm'},
-					      {"tag", no_argument, NULL, 't'},
-					      {"hosts", required_argument, NULL, 'H'},
-					      {"hostfile", required_argument, NULL, 'f'},
-					      {"timeout", required_argument, NULL, 'T'},
-					      {"gdb", required_argument, NULL, 'g'},
-					      {"report-bindings", no_argument, NULL, 'b'},
-					      {"checkpoint", required_argument, NULL, 'c'},
-					      {"every", required_argument, NULL, 'e'},
-					      {"resume", required_argument, NULL, 'r'},
-					      {"help", no_argument, NULL, 'h'},
-					      {NULL, 0, NULL, 0}};
-	unsigned node, threads, seconds;
 	int option;
 
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:n:H:f:tT:h", longs, NULL)) != -1) {
-		switch (option) {
-		case 'n':
-			if (!run_parse_nodes(optarg, &run->nodes))
-				return TOOL_USAGE;
-			break;
-		case 'H':
-		case 'f':
-			if (!run_parse_hosts(run, option, optarg))
-				return TOOL_USAGE;
-			break;
-		case 'm':
-			if (strcmp(optarg, "auto") != 0 &&
-			    !run_parse_number("--threads", "auto or a", optarg, 1, THREADS_MAX,
-					      &threads))
-				return TOOL_USAGE;
-			setenv("ROAM_THREADS", optarg, 1);
-			break;
-		case 't':
-			run->tag = true;
-			break;
-		case 'T':
-			if (!run_parse_number("--timeout", "a", optarg, 1, TIMEOUT_MAX,
-					      &run->timeout))
-				return TOOL_USAGE;
-			break;
-		case 'g':
-			if (!run_parse_number("--gdb", "a", optarg, 0, ROAMI_NODES_MAX - 1, &node))
-				return TOOL_USAGE;
-			run->gdb = (int)node;
-			break;
-		case 'b':
-			setenv("ROAM_BINDINGS", "1", 1);
-			break;
-		case 'c':
-			run_set_directory("ROAM_CHECKPOINT", optarg);
-			break;
-		case 'e':
-			if (!run_parse_number("--every", "a", optarg, 0, TIMEOUT_MAX, &seconds))
-				return TOOL_USAGE;
-			setenv("ROAM_CHECKPOINT_EVERY", optarg, 1);
-			break;
-		case 'r':
-			run_set_directory("ROAM_RESUME", optarg);
-			break;
-		case 'h':
+	while ((option = getopt_long(argc, argv, "+:n:H:f:tT:h", run_longs, NULL)) != -1) {
+		if (option == 'h')
 			return run_usage(stdout);
-		default:
+		if (option == ':' || option == '?') {
 			tool_say("run: %s %s; `roam run --help`",
 				 option == ':' ? "argument missing after" : "unknown option",
-				 tool_refused(argv, option, longs));
+				 tool_refused(argv, option, run_longs));
 			return TOOL_USAGE;
 		}
+		if (!run_take(run, option, optarg))
+			return TOOL_USAGE;
 	}
 	if (run->nodes == 0 || optind >= argc) {
 		tool_say("run: %s missing; `roam run --help`",

@@ -49,4 +49,10 @@ static inline struct roami_msg *msg_of(const struct roami_node *node)
 	return node->rooms[ROAMI_ROOM_MSG].state;
 }
 
+/*
+ * Takes one request that is due out of the parked ones into `copy`; false if none is.  poll_lock is
+ * held.
+ */
+bool roami_msg_parked_take(struct roami_node *node, struct roami_vec *copy);
+
 #endif

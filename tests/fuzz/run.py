@@ -29,7 +29,7 @@ SOURCES = {
     'hosts': ['tools/roam_hosts.c'],
     'link': ['src/link/link_in.c', 'src/link/link_out.c', 'src/link/reliable.c', 'src/link/seal.c',
              *OS, 'src/stats/stats.c'],
-    'msg': ['src/msg/calls.c', 'src/msg/msg.c', 'src/base/region.c', *OS,
+    'msg': ['src/msg/calls.c', 'src/msg/msg.c', 'src/msg/park.c', 'src/base/region.c', *OS,
             'src/stats/stats.c'],
     'options': ['src/base/options.c'],
     'packet': ['src/transport/packet.c', 'src/transport/packet_lane.c', 'src/transport/ear.c', *OS],
