@@ -449,6 +449,18 @@ static void job_check(struct roami_job *job)
 		job->main->check(job);
 }
 
+/* The function of this node has returned: waits for the others, and ends what threads do. */
+static void job_return(struct roami_job *job)
+{
+	roami_seats_shut(&job->real);
+	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
+	roami_lock_check_end(job->node);
+	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
+	roami_sharing_end(job->node);
+	roami_tx_report(job->node);
+	roami_node_stop(job->node);
+}
+
 static enum roam_err job_wait(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
@@ -462,13 +474,7 @@ static enum roam_err job_wait(struct roami_job *job)
 	    job->main->ended == NULL)
 		return err;
 	roami_statics_note(job);
-	roami_seats_shut(&job->real);
-	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
-	roami_lock_check_end(job->node);
-	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
-	roami_sharing_end(job->node);
-	roami_tx_report(job->node);
-	roami_node_stop(job->node);
+	job_return(job);
 	atomic_store(&ctl->returned, 0);
 	roami_collect_gather(job);
 	if (job->main->served != NULL)
@@ -506,13 +512,7 @@ void roami_job_serve(struct roami_job *job)
 {
 	roami_assert(job->life == ROAMI_JOB_TOGETHER);
 	roami_guard_serve(job);
-	roami_seats_shut(&job->real);
-	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
-	roami_lock_check_end(job->node);
-	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
-	roami_sharing_end(job->node);
-	roami_tx_report(job->node);
-	roami_node_stop(job->node);
+	job_return(job);
 	roami_stats_end(job->node->stats);
 	roami_state_stats(job->node);
 	roami_state_set(job->node, ROAMI_STATE_JOINED, ROAMI_JOINED_FINAL, false);

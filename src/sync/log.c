@@ -295,22 +295,22 @@ void roami_log_saw(struct roami_node *node, const struct roami_vclock *clock)
 	roami_spin_unlock(&log->lock);
 }
 
+static void log_copy(struct roami_node *node, const struct roami_vclock *from,
+		     struct roami_vclock *to)
+{
+	roami_spin_lock(node, &log_of(node)->lock);
+	roami_vclock_copy(to, from, node->nodes);
+	roami_spin_unlock(&log_of(node)->lock);
+}
+
 void roami_log_clock(struct roami_node *node, struct roami_vclock *clock_p)
 {
-	struct roami_log *log = log_of(node);
-
-	roami_spin_lock(node, &log->lock);
-	roami_vclock_copy(clock_p, &log->clock, node->nodes);
-	roami_spin_unlock(&log->lock);
+	log_copy(node, &log_of(node)->clock, clock_p);
 }
 
 void roami_log_seen(struct roami_node *node, struct roami_vclock *seen_p)
 {
-	struct roami_log *log = log_of(node);
-
-	roami_spin_lock(node, &log->lock);
-	roami_vclock_copy(seen_p, &log->seen, node->nodes);
-	roami_spin_unlock(&log->lock);
+	log_copy(node, &log_of(node)->seen, seen_p);
 }
 
 void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
@@ -327,11 +327,7 @@ void roami_log_clocks(struct roami_node *node, struct roami_vclock *seen_p,
 
 void roami_log_floor(struct roami_node *node, struct roami_vclock *floor_p)
 {
-	struct roami_log *log = log_of(node);
-
-	roami_spin_lock(node, &log->lock);
-	roami_vclock_copy(floor_p, &log->floor, node->nodes);
-	roami_spin_unlock(&log->lock);
+	log_copy(node, &log_of(node)->floor, floor_p);
 }
 
 uint64_t roami_log_base(struct roami_node *node, struct roami_vclock *base_p)
