@@ -24,10 +24,7 @@
 #include "roam/protocol_home.h"
 #include "roam/transport.h"
 
-/*
- * What the core asks of its surroundings: real threads (run/wait.c) or a world
- * (tests/lib/world.c).
- */
+/* What kind of bytes must not be read any more, see `spoil`. */
 enum roami_spoilt {
 	ROAMI_SPOILT_COPY,  /* of a page, evicted */
 	ROAMI_SPOILT_TWIN,  /* returned to the pool */
@@ -36,6 +33,10 @@ enum roami_spoilt {
 	ROAMI_SPOILT_BLOCK  /* freed, at `bytes` of the runtime view; its length is in the marks */
 };
 
+/*
+ * What the core asks of its surroundings: real threads (run/wait.c) or a world
+ * (tests/lib/world.c).
+ */
 struct roami_env {
 	uint64_t (*now)(struct roami_node *node);
 	const struct roami_sleep *sleep; /* how threads wait, and are woken */
@@ -51,7 +52,7 @@ struct roami_env {
 	void (*spoil)(struct roami_node *node, enum roami_spoilt what, void *bytes, size_t count);
 	/* The calling thread's small number within the node, 0 .. ROAMI_THREADS_MAX - 1. */
 	unsigned (*thread)(struct roami_node *node);
-	/* The kernel's number of the thread of this number; 0: there is none.  NULL: as NULL. */
+	/* The kernel's number of the thread of this number; 0: there is none.  NULL: always 0. */
 	int (*tid)(struct roami_node *node, unsigned number);
 	/* Where the calling thread keeps the number of the region it is in; 0 at first. */
 	unsigned *(*region)(struct roami_node *node);
@@ -64,7 +65,7 @@ struct roami_env {
 	bool (*alone)(struct roami_node *node);
 	/* The library has started a thread, 1, or it has ended, -1: `alone` leaves it out. */
 	void (*helper)(struct roami_node *node, int change);
-	/* Likewise one that acts for processes outside of the job: `alone` counts it. */
+	/* As helper, of a thread that acts for processes outside of the job: `alone` counts it. */
 	void (*aside)(struct roami_node *node, int change);
 	__attribute__((noreturn)) void (*fail)(struct roami_node *node, const char *text);
 };
@@ -86,7 +87,7 @@ enum {
 };
 
 #define ROAMI_HOT_AFTER     2u   /* intervals that wrote a page make it hot */
-#define ROAMI_HEAT_DEFERRED 128u /* in `heat`: written, told, and still to be closed */
+#define ROAMI_HEAT_DEFERRED 128u /* in `heat`: written, announced, and still to be closed */
 /*
  * Pages that a release closes only after it has told others of them, if there are no more: with
  * their twins they are still in a cache when they are compared again.
@@ -159,7 +160,7 @@ struct roami_returns {
 struct roami_thread {
 	_Atomic bool registered; /* counted by the barriers of all threads */
 	_Atomic bool strange;    /* has touched the heap without that (transactions) */
-	uint32_t mate;     /* its number in the node's team; 0 as well: it is of none */
+	uint32_t mate;     /* its number in the node's team; 0 also if it is in none */
 	struct roami_streams reads;
 	struct roami_streams claims;
 	/*

@@ -17,8 +17,7 @@ struct roami_node;
 struct roami_sleep {
 	/*
 	 * Waits until condition(arg), and polls meanwhile.  With a ticket the thread is one of many
-	 * that come one after the other: what is not for it need not wake it, and its condition is
-	 * followed by `changed` with that ticket.  app.
+	 * that go on one after the other: only `changed` with its own ticket need wake it.  app.
 	 */
 	void (*wait)(struct roami_node *node, uint64_t ticket, bool (*condition)(void *arg),
 		     void *arg);
@@ -35,10 +34,11 @@ struct roami_sleep {
 	/* A message for `peer` was sent; `answer`: to a call, whose caller waits there. */
 	void (*sent)(struct roami_node *node, unsigned peer, bool answer);
 	/*
-	 * Between `begin` and `end` the thread sends what it waits for there, and counts as
-	 * polling; while it runs, no other thread need be woken for what comes.  No user's code
-	 * between.  roami_release begins what roami_release_rest ends.  `later`: the thread counts
-	 * from its first wait on, or from the second message before that.  app.
+	 * Between `begin` and `end` the thread sends requests and waits for the answers.  It counts
+	 * as polling: while it runs, no other thread need be woken for what arrives.  It executes
+	 * none of the program's code meanwhile.  `later`: it counts only from its first wait on, or
+	 * from its second message, if that is earlier.  A release begins it in roami_release and
+	 * ends it in roami_release_rest.  app.
 	 */
 	void (*begin)(struct roami_node *node, bool later);
 	void (*end)(struct roami_node *node);

@@ -1,6 +1,6 @@
 /*
- * Operations on other nodes' memory besides pages, however they are reached (home/reach.h): the
- * heap pool at node 0, and the directory words of placed pages.
+ * The pool of parts of the heap, which node 0 has, and pages that are placed: calls for whichever
+ * node has them, near or far (home/reach.h).
  */
 #ifndef ROAMI_PLACEMENT_H
 #define ROAMI_PLACEMENT_H
@@ -64,8 +64,8 @@ void roami_placement_words(const struct roami_segment *there, uint32_t heap, uns
 			   unsigned nodes, const struct roami_placement *place);
 
 /*
- * Whether a far manager has pages of the block at which runs of claims end and which this node has
- * not told it of; notes that it has now.
+ * Whether a far manager has pages of the block, so that runs of claims must end at it, and has not
+ * been told of the block by this node; notes that it has been now.
  */
 bool roami_placement_untold(struct roami_node *node, unsigned manager,
 			    const struct roami_placement *place);

@@ -1,6 +1,6 @@
 /*
- * Operations on another node's memory: by loads and stores where segments are shared, else by
- * messages.
+ * Directory words, the creator's bytes, and homes that other nodes may take: calls for whichever
+ * node has them, near or far (home/reach.h).
  */
 #ifndef ROAMI_REMOTE_H
 #define ROAMI_REMOTE_H
