@@ -104,7 +104,7 @@ struct roami_dp_link {
 	_Atomic uint64_t taken;      /* of that, what was received */
 };
 
-/* Links, and one more for roami_dp_settle. */
+/* Links, and one more for roami_dp_drain. */
 #define ROAMI_DP_LINKS_BYTES ((ROAM_DP_PEERS_MAX + 1) * sizeof(struct roami_dp_link))
 
 /* A node's share: the state of the extension. */
@@ -158,7 +158,7 @@ void roami_dp_lose(struct roami_node *node);
 /* ---- send.c */
 
 /* Returns when a node has all that was sent to it, or is gone. */
-void roami_dp_settle(struct roami_node *node, unsigned peer);
+void roami_dp_drain(struct roami_node *node, unsigned peer);
 
 /* `heap`: the bytes may lie in the heap, where a touch may fault. */
 enum roam_err roami_dp_send(struct roam_dp *dp, unsigned node, uint32_t endpoint, const void *data,

@@ -237,7 +237,7 @@ struct pair_guest {
 	_Alignas(8) uint8_t frame[FRAME_MAX];
 };
 
-struct pair_door {
+struct pair_listener {
 	struct roam_dp_pair *pair;
 	const struct roami_dp_meeting *ask;
 	int fd;
@@ -266,16 +266,17 @@ static enum roam_err guest_fill(struct pair_guest *guest, size_t bytes)
 }
 
 /* Takes the hello, and answers what this program wants, which the other one then says as well. */
-static enum roam_err guest_greet(struct pair_door *door, struct pair_guest *guest)
+static enum roam_err guest_greet(struct pair_listener *listener, struct pair_guest *guest)
 {
-	struct roam_part part = {&door->pair->mine, sizeof(door->pair->mine)};
+	struct roam_part part = {&listener->pair->mine, sizeof(listener->pair->mine)};
 	enum roam_err err = guest_fill(guest, ROAMI_CHANNEL_HELLO);
 	size_t length;
 
 	if (err != ROAM_OK)
 		return err;
-	if (!roami_channel_handshake(&guest->channel, MAGIC, door->ask->key, false, guest->frame))
-		return pair_says(door->pair, ROAM_EPROTO, PAIR_NONE);
+	if (!roami_channel_handshake(&guest->channel, MAGIC, listener->ask->key, false,
+				     guest->frame))
+		return pair_says(listener->pair, ROAM_EPROTO, PAIR_NONE);
 	length = roami_channel_close(&guest->channel, &part, 1, guest->frame);
 	if (!roami_os_send(guest->fd, guest->frame, length))
 		return ROAM_ELOST;
@@ -285,15 +286,15 @@ static enum roam_err guest_greet(struct pair_door *door, struct pair_guest *gues
 }
 
 /* Reads what has come from a guest.  ROAM_EAGAIN: more must come; ROAM_OK: it is the right one. */
-static enum roam_err guest_hear(struct pair_door *door, struct pair_guest *guest)
+static enum roam_err guest_hear(struct pair_listener *listener, struct pair_guest *guest)
 {
-	struct roam_dp_pair *pair = door->pair;
+	struct roam_dp_pair *pair = listener->pair;
 	size_t want = sizeof(pair->theirs) + ROAMI_CHANNEL_EXTRA;
 	enum roam_err err = ROAM_OK;
 	uint32_t length;
 
 	if (!guest->greets)
-		return guest_greet(door, guest);
+		return guest_greet(listener, guest);
 	if (guest->have < sizeof(length))
 		err = guest_fill(guest, sizeof(length));
 	if (err != ROAM_OK)
@@ -310,43 +311,43 @@ static enum roam_err guest_hear(struct pair_door *door, struct pair_guest *guest
 }
 
 /* One connects: it gets a free place, or that of the guest who came first. */
-static enum roam_err door_accept(struct pair_door *door)
+static enum roam_err listener_accept(struct pair_listener *listener)
 {
-	struct pair_guest *guest = &door->guests[0];
+	struct pair_guest *guest = &listener->guests[0];
 	uint8_t hello[ROAMI_CHANNEL_HELLO];
-	int fd = roami_os_fd(accept4(door->fd, NULL, NULL, SOCK_CLOEXEC));
+	int fd = roami_os_fd(accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC));
 
 	if (fd < 0) {
 		pair_pause(); /* for want of a descriptor, say: others may give one back */
 		return ROAM_EAGAIN;
 	}
 	for (unsigned i = 1; i < GUESTS && guest->fd >= 0; i++)
-		if (door->guests[i].fd < 0 || door->guests[i].until < guest->until)
-			guest = &door->guests[i];
+		if (listener->guests[i].fd < 0 || listener->guests[i].until < guest->until)
+			guest = &listener->guests[i];
 	guest_drop(guest);
 	guest->fd = fd;
 	guest->until = roami_os_now_ns() + STRANGER_NS;
 	roami_address_tune(fd);
 	if (!roami_channel_init(&guest->channel, MAGIC, hello))
-		return pair_says(door->pair, ROAM_ESYSTEM, "there is no randomness");
+		return pair_says(listener->pair, ROAM_ESYSTEM, "there is no randomness");
 	if (!roami_os_send(fd, hello, sizeof(hello)))
 		guest_drop(guest);
 	return ROAM_EAGAIN;
 }
 
 /* Hears a guest, or gives it up; ROAM_OK: it is the one, and its connection is the pair's. */
-static enum roam_err door_guest(struct pair_door *door, struct pair_guest *guest, bool ready,
-				enum roam_err last)
+static enum roam_err listener_guest(struct pair_listener *listener, struct pair_guest *guest,
+				    bool ready, enum roam_err last)
 {
-	enum roam_err err = ready ? guest_hear(door, guest) : ROAM_EAGAIN;
+	enum roam_err err = ready ? guest_hear(listener, guest) : ROAM_EAGAIN;
 
 	if (err == ROAM_EAGAIN && roami_os_now_ns() < guest->until)
 		return last;
 	if (err == ROAM_EAGAIN || err == ROAM_ELOST)
-		pair_says(door->pair, ROAM_OK, PAIR_SILENT);
+		pair_says(listener->pair, ROAM_OK, PAIR_SILENT);
 	if (err == ROAM_OK) {
-		door->pair->fd = guest->fd;
-		door->pair->channel = guest->channel;
+		listener->pair->fd = guest->fd;
+		listener->pair->channel = guest->channel;
 		guest->fd = -1;
 	}
 	guest_drop(guest);
@@ -354,64 +355,66 @@ static enum roam_err door_guest(struct pair_door *door, struct pair_guest *guest
 }
 
 /* Waits until a guest says something, one comes, or is to be given up. */
-static bool door_poll(const struct pair_door *door, struct pollfd *polls)
+static bool listener_poll(const struct pair_listener *listener, struct pollfd *polls)
 {
-	uint64_t until = door->ask->until;
+	uint64_t until = listener->ask->until;
 
 	for (unsigned i = 0; i < GUESTS; i++) {
-		polls[i] = (struct pollfd){door->guests[i].fd, POLLIN, 0};
-		if (door->guests[i].fd >= 0 && door->guests[i].until < until)
-			until = door->guests[i].until;
+		polls[i] = (struct pollfd){listener->guests[i].fd, POLLIN, 0};
+		if (listener->guests[i].fd >= 0 && listener->guests[i].until < until)
+			until = listener->guests[i].until;
 	}
-	polls[GUESTS] = (struct pollfd){door->fd, POLLIN, 0};
+	polls[GUESTS] = (struct pollfd){listener->fd, POLLIN, 0};
 	return poll(polls, GUESTS + 1, roami_os_poll_ms(until)) >= 0;
 }
 
 /* Strangers at the address are dropped; the last one's fault is what a timeout reports. */
-static enum roam_err door_await(struct pair_door *door)
+static enum roam_err listener_await(struct pair_listener *listener)
 {
 	struct pollfd polls[GUESTS + 1];
 	enum roam_err err = ROAM_ETIMEDOUT, fatal = ROAM_EAGAIN;
 
 	do {
-		if (!door_poll(door, polls))
+		if (!listener_poll(listener, polls))
 			continue; /* a signal */
 		for (unsigned i = 0; i < GUESTS && err != ROAM_OK; i++)
-			if (door->guests[i].fd >= 0)
-				err = door_guest(door, &door->guests[i], polls[i].revents != 0,
-						 err);
+			if (listener->guests[i].fd >= 0)
+				err = listener_guest(listener, &listener->guests[i],
+						     polls[i].revents != 0, err);
 		if (err != ROAM_OK && polls[GUESTS].revents != 0)
-			fatal = door_accept(door);
-	} while (err != ROAM_OK && fatal == ROAM_EAGAIN && roami_os_now_ns() < door->ask->until);
+			fatal = listener_accept(listener);
+	} while (err != ROAM_OK && fatal == ROAM_EAGAIN &&
+		 roami_os_now_ns() < listener->ask->until);
 	return fatal == ROAM_EAGAIN ? err : fatal;
 }
 
 static enum roam_err pair_listen(struct roam_dp_pair *pair, const struct roami_dp_meeting *ask)
 {
 	char at[256];
-	struct pair_door *door = calloc(1, sizeof(*door));
+	struct pair_listener *listener = calloc(1, sizeof(*listener));
 	enum roam_err err;
 
-	if (door == NULL)
+	if (listener == NULL)
 		return ROAM_ENOMEM;
-	door->pair = pair;
-	door->ask = ask;
-	door->fd = roami_address_listen(ask->address, at, sizeof(at), pair->why, pair->why_bytes);
-	if (door->fd < 0) {
+	listener->pair = pair;
+	listener->ask = ask;
+	listener->fd =
+		roami_address_listen(ask->address, at, sizeof(at), pair->why, pair->why_bytes);
+	if (listener->fd < 0) {
 		err = errno == EINVAL ? ROAM_EINVAL : ROAM_ESYSTEM;
-		free(door);
+		free(listener);
 		return err;
 	}
 	for (unsigned i = 0; i < GUESTS; i++)
-		door->guests[i].fd = -1;
+		listener->guests[i].fd = -1;
 	pair_says(pair, ROAM_OK, "nobody came to %s", at);
-	err = door_await(door);
+	err = listener_await(listener);
 	for (unsigned i = 0; i < GUESTS; i++)
-		guest_drop(&door->guests[i]);
+		guest_drop(&listener->guests[i]);
 	if (strchr(ask->address, '/') != NULL)
 		unlink(ask->address); /* while it is surely this program's */
-	close(door->fd);
-	free(door);
+	close(listener->fd);
+	free(listener);
 	return err;
 }
 
@@ -628,7 +631,7 @@ static void pair_watch_end(struct roam_dp_pair *pair)
 void roami_dp_part(struct roam_dp_pair *pair)
 {
 	if (pair->watches) {
-		roami_dp_settle(pair->node, 1 - pair->me);
+		roami_dp_drain(pair->node, 1 - pair->me);
 		pair_watch_end(pair);
 	}
 	if (pair->serves)

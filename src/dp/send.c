@@ -28,7 +28,7 @@ static struct roami_dp_link *link_look(const struct roami_dp_node *all, unsigned
 	struct roami_dp_link *idle = NULL;
 
 	roami_contract(roami_spin_held(&all->lock));
-	if (endpoint == UINT32_MAX) /* no program's, see roami_dp_settle: it has one of its own */
+	if (endpoint == UINT32_MAX) /* no program's, see roami_dp_drain: it has one of its own */
 		return &all->links[ROAM_DP_PEERS_MAX];
 	for (unsigned i = 0; i < ROAM_DP_PEERS_MAX; i++) {
 		struct roami_dp_link *link = &all->links[(at + i) % ROAM_DP_PEERS_MAX];
@@ -355,7 +355,7 @@ enum roam_err roami_dp_send(struct roam_dp *dp, unsigned node, uint32_t endpoint
 	return err;
 }
 
-void roami_dp_settle(struct roami_node *node, unsigned peer)
+void roami_dp_drain(struct roami_node *node, unsigned peer)
 {
 	struct roami_dp_node *all = roami_dp_of(node);
 	struct send_wait wait = {.node = node, .until = ROAMI_FOREVER};
