@@ -27,12 +27,11 @@
 #include "launch/bind.h"
 #include "launch/control.h"
 #include "launch/starts.h"
-#include "launch/stdin_relay.h"
+#include "launch/wireup.h"
 #include "link/seal.h"
 #include "os/os.h"
 
 #define WIREUP_MAGIC     (UINT64_C(0x726f616d6d656574) + sizeof(struct wireup_card))
-#define WIREUP_ADDRESSES 8u
 #define WIREUP_S         10u /* for all to come, unless ROAM_DEADLINE says otherwise */
 #define WIREUP_JOIN_S    60u /* for all that have come to join, as said */
 #define WIREUP_TURNS     5u
@@ -40,30 +39,6 @@
 #define WIREUP_TELL_US   300000u
 #define WIREUP_SAID_US   100000u
 #define NS_PER_S       UINT64_C(1000000000)
-
-struct wireup_address {
-	uint32_t address; /* host byte order */
-	uint32_t mask;
-};
-
-struct wireup_hello {
-	uint64_t magic;
-	uint64_t pid_space, net_space;
-	char boot[40]; /* the kernel's name for its present run: with these a host */
-	int32_t pid;
-	uint32_t aes; /* the host's CPU has it */
-	uint32_t addresses;
-	int32_t input; /* node 0's: the first of the pipes that the others' comes by; 0: none */
-	struct wireup_address address[WIREUP_ADDRESSES];
-	uint8_t public[crypto_box_PUBLICKEYBYTES];
-	char name[ROAMI_HOST_BYTES];
-};
-
-/* Of the first node of each host that is not node 0's, if node 0 gives its input to all. */
-struct wireup_input {
-	int32_t first; /* of the pipes that the host's nodes have it by */
-	uint32_t port; /* where node 0 brings it */
-};
 
 #define WIREUP_SEALED (ROAMI_KEY_BYTES + crypto_box_MACBYTES)
 
@@ -84,44 +59,15 @@ struct wireup_last {
 
 _Static_assert(sizeof(struct wireup_card) <= ROAMI_BLOB_BYTES, "a card is one blob");
 
-/* What is known between the steps; roami_job.start_state. */
-struct wireup {
-	struct roami_bound bound;
-	struct roami_stdin *relay; /* of a node that copies the input to others; never closed */
-	bool share;              /* nodes of one host reach each other's memory */
-	uint8_t secret[crypto_box_SECRETKEYBYTES];
-	struct wireup_hello hello[ROAMI_NODES_MAX];
-	struct roami_blob *blobs; /* what each node has shown */
-};
-
-static struct wireup *wireup_of(const struct roami_job *job)
-{
-	return job->start_state;
-}
-
-#define WIREUP_OLD "node %u has another version of roam: install one version on all hosts"
-
 /* -------------------------------------------------------------------------------------- failing */
 
-/*
- * The job is over.  The launcher ends the other processes when one ends with an error; a moment is
- * left before that, so that each can print why.
- */
-__attribute__((noreturn)) static void wireup_failed(struct roami_job *job)
+void roami_wireup_failed(struct roami_job *job)
 {
 	if (!wireup_of(job)->bound.quiet)
 		fprintf(stderr, "roam: %s\n", wireup_of(job)->bound.why);
 	usleep(WIREUP_TELL_US);
 	_exit(ROAMI_EXIT_REPORTED);
 }
-
-/* All nodes have found it: node 0 prints it. */
-#define WIREUP_FAIL(job, ...)                                                \
-	do {                                                                 \
-		roami_bound_fail(&wireup_of(job)->bound, __VA_ARGS__);       \
-		wireup_of(job)->bound.quiet = wireup_of(job)->bound.me != 0; \
-		wireup_failed(job);                                          \
-	} while (0)
 
 static bool wireup_gone(const struct roami_bound *bound, unsigned node)
 {
@@ -155,13 +101,13 @@ static uint64_t wireup_until(const struct roami_job *job, unsigned seconds)
 	       (job->options.deadline != 0 ? job->options.deadline : seconds) * NS_PER_S;
 }
 
-static void wireup_gather(struct roami_job *job, const void *mine, size_t bytes, size_t least)
+void roami_wireup_gather(struct roami_job *job, const void *mine, size_t bytes, size_t least)
 {
 	struct roami_bound *bound = &wireup_of(job)->bound;
 
 	roami_assert(bytes <= ROAMI_BLOB_BYTES && least <= bytes);
 	if (!bound->binding->gather(bound, mine, bytes, wireup_of(job)->blobs))
-		wireup_failed(job);
+		roami_wireup_failed(job);
 	for (unsigned node = 0; node < bound->nodes; node++)
 		if (wireup_of(job)->blobs[node].bytes < least)
 			WIREUP_FAIL(job, WIREUP_OLD, node);
@@ -218,14 +164,6 @@ static bool wireup_same_host(const struct wireup_hello *a, const struct wireup_h
 {
 	return memcmp(a->boot, b->boot, sizeof(a->boot)) == 0 && a->pid_space == b->pid_space &&
 	       a->net_space == b->net_space;
-}
-
-static bool wireup_near(const struct wireup_address *mine, const struct wireup_hello *there)
-{
-	for (uint32_t i = 0; i < there->addresses; i++)
-		if (((mine->address ^ there->address[i].address) & mine->mask) == 0)
-			return true;
-	return false;
 }
 
 /* The local address from which this host sends to another one; 0: there is no route. */
@@ -335,131 +273,6 @@ static void wireup_take_hello(struct roami_job *job, unsigned node, const struct
 		WIREUP_FAIL(job, WIREUP_OLD, node);
 }
 
-/* The first node on the host of `node`. */
-static unsigned wireup_first(const struct roami_job *job, unsigned node)
-{
-	unsigned first = 0;
-
-	while (job->boot.host[first] != job->boot.host[node])
-		first++;
-	return first;
-}
-
-__attribute__((noreturn)) static void wireup_no_input(struct roami_job *job)
-{
-	roami_bound_fail(&wireup_of(job)->bound,
-			 "node %u on host %s cannot have a copy of node 0's input: %s%s",
-			 job->boot.me, job->boot.names[job->boot.me], strerror(errno),
-			 errno == EADDRINUSE ? " (no TCP port is free: "
-					       "net.ipv4.ip_local_port_range)"
-					     : "");
-	wireup_failed(job);
-}
-
-/* The key that node 0 and the first node of another host share. */
-static void wireup_pair_key(struct roami_job *job, unsigned other, uint8_t key[ROAMI_KEY_BYTES])
-{
-	_Static_assert(crypto_box_BEFORENMBYTES == ROAMI_KEY_BYTES, "it fits");
-	if (crypto_box_beforenm(key, wireup_of(job)->hello[other].public, wireup_of(job)->secret) !=
-	    0)
-		WIREUP_FAIL(job, WIREUP_OLD, other);
-}
-
-/*
- * How node 0 connects to another host to send it the input: addresses in node 0's own networks are
- * tried first.
- */
-static void wireup_bring(struct roami_job *job, unsigned node, uint32_t port)
-{
-	const struct wireup_hello *mine = &wireup_of(job)->hello[0];
-	const struct wireup_hello *there = &wireup_of(job)->hello[node];
-	struct roami_stdin_target target = {.port = (uint16_t)port};
-
-	for (unsigned turn = 0; turn < 2; turn++)
-		for (uint32_t i = 0; i < there->addresses; i++)
-			if (wireup_near(&there->address[i], mine) == (turn == 0))
-				target.addresses[target.count++] = there->address[i].address;
-	if (there->net_space == mine->net_space) /* only processes are hidden from each other */
-		target.addresses[target.count++] = INADDR_LOOPBACK;
-	snprintf(target.host, sizeof(target.host), "%s", job->boot.names[node]);
-	wireup_pair_key(job, node, target.key);
-	if (!roami_stdin_bring(wireup_of(job)->relay, node, &target))
-		wireup_no_input(job);
-	explicit_bzero(&target, sizeof(target));
-}
-
-/* How many addresses wireup_bring tries for this host. */
-static unsigned wireup_tried(const struct roami_job *job)
-{
-	const struct wireup_hello *hello = wireup_of(job)->hello, *mine = &hello[job->boot.me];
-
-	return mine->addresses + (mine->net_space == hello[0].net_space);
-}
-
-/*
- * On another host the first node receives the input and gives it to all nodes there; returns its
- * pipes.
- */
-static int32_t wireup_relay_far(struct roami_job *job, unsigned near)
-{
-	uint8_t key[ROAMI_KEY_BYTES];
-	struct wireup_input mine = {0}, all[ROAMI_NODES_MAX];
-	uint16_t port = 0;
-
-	if (job->boot.me == near && near != 0) {
-		wireup_pair_key(job, 0, key);
-		wireup_of(job)->relay = roami_stdin_fetch(job->boot.nodes, wireup_tried(job), key,
-							 &port, &job->real.aside);
-		if (wireup_of(job)->relay == NULL)
-			wireup_no_input(job);
-		mine = (struct wireup_input){wireup_of(job)->relay->first, port};
-		explicit_bzero(key, sizeof(key));
-	}
-	wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
-	for (unsigned node = 0; node < job->boot.nodes; node++)
-		memcpy(&all[node], wireup_of(job)->blobs[node].data, sizeof(all[node]));
-	for (unsigned node = 1; node < job->boot.nodes && job->boot.me == 0; node++)
-		if (wireup_first(job, node) == node)
-			wireup_bring(job, node, all[node].port);
-	return near == 0 ? wireup_of(job)->hello[0].input : all[near].first;
-}
-
-/* Relays the standard input of a program whose main all nodes execute up to CREATE. */
-static void wireup_relay(struct roami_job *job)
-{
-	unsigned near = wireup_first(job, job->boot.me);
-	int32_t pipes = wireup_of(job)->hello[0].input;
-	bool good;
-
-	if (pipes <= 0)
-		return;
-	if (job->boot.hosts > 1)
-		pipes = wireup_relay_far(job, near);
-	if (job->boot.me == near)
-		good = roami_stdin_start(wireup_of(job)->relay, near);
-	else
-		good = roami_stdin_take(wireup_of(job)->hello[near].pid, pipes, job->boot.me);
-	if (!good)
-		wireup_no_input(job);
-}
-
-/* The number of the first pipe; 0: no input is copied. */
-static int32_t wireup_make_relay(struct roami_job *job)
-{
-	int from = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-
-	if (from < 0 && errno == EBADF)
-		return 0;
-	if (from >= 0)
-		wireup_of(job)->relay =
-			roami_stdin_open(job->boot.nodes, from, &job->real.aside);
-	if (wireup_of(job)->relay != NULL)
-		return wireup_of(job)->relay->first;
-	roami_bound_fail(&wireup_of(job)->bound, "cannot copy the standard input to all nodes: %s",
-			 strerror(errno));
-	wireup_failed(job);
-}
-
 static void wireup_greet(struct roami_job *job, bool creates)
 {
 	unsigned turn = job->boot.me < WIREUP_TURNS ? job->boot.me : WIREUP_TURNS;
@@ -469,14 +282,14 @@ static void wireup_greet(struct roami_job *job, bool creates)
 	wireup_of(job)->bound.until += WIREUP_TURN_S * turn * NS_PER_S;
 	wireup_introduce(&mine, wireup_of(job)->secret);
 	if (creates && job->boot.me == 0 && job->boot.nodes > 1)
-		mine.input = wireup_make_relay(job);
-	wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
+		mine.input = roami_wireup_make_relay(job);
+	roami_wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++)
 		wireup_take_hello(job, node, &mine);
 	wireup_hosts(job);
 	wireup_watch(job);
 	wireup_of(job)->bound.until = wireup_until(job, WIREUP_JOIN_S);
-	wireup_relay(job);
+	roami_wireup_relay(job);
 	wireup_of(job)->bound.until = UINT64_MAX; /* the program may compute before it joins */
 	if (job->boot.hosts > 1)
 		wireup_apart(job);
@@ -567,7 +380,7 @@ static void wireup_open_key(struct roami_job *job, const struct wireup_card *fir
 				 first->nonce, from->public, wireup_of(job)->secret) == 0)
 		return;
 	roami_bound_fail(&wireup_of(job)->bound, "the job's key arrived damaged");
-	wireup_failed(job);
+	roami_wireup_failed(job);
 }
 
 static void wireup_compare(struct roami_job *job, const struct roami_boot_card *first,
@@ -605,7 +418,7 @@ static void wireup_claim(struct roami_job *job)
 	    atomic_compare_exchange_strong(&roami_job_ctl(job, next)->before, &nobody, me))
 		return;
 	roami_bound_fail(&wireup_of(job)->bound, ROAMI_TWICE, job->boot.me);
-	wireup_failed(job);
+	roami_wireup_failed(job);
 }
 
 /* A pipe, as it can be opened in /proc; both its ends stay open here. */
@@ -617,7 +430,7 @@ static int wireup_make_bell(struct roami_job *job)
 		return 0;
 	if (!roami_os_pipe(ends, O_NONBLOCK)) {
 		roami_bound_fail(&wireup_of(job)->bound, "cannot make a pipe: %s", strerror(errno));
-		wireup_failed(job);
+		roami_wireup_failed(job);
 	}
 	job->bells[job->boot.me] = ends[0];
 	return ends[0];
@@ -647,7 +460,7 @@ static enum roam_err wireup_map(struct roami_job *job)
 			roami_bound_fail(&wireup_of(job)->bound,
 					 "cannot open the memory of node %u (pid %d)", node,
 					 (int)wireup_of(job)->hello[node].pid);
-			wireup_failed(job);
+			roami_wireup_failed(job);
 		}
 		err = roami_job_map_segment(job, node);
 	}
@@ -670,7 +483,7 @@ static enum roam_err wireup_join(struct roami_job *job, unsigned asked)
 	roami_build_card(&job->options, &mine.card);
 	if (job->boot.me == 0)
 		wireup_lock_key(job, &mine);
-	wireup_gather(job, &mine, job->boot.me == 0 ? sizeof(mine) : least, least);
+	roami_wireup_gather(job, &mine, job->boot.me == 0 ? sizeof(mine) : least, least);
 	if (wireup_of(job)->relay != NULL)
 		roami_stdin_taken(wireup_of(job)->relay);
 	for (unsigned node = 1; node < job->boot.nodes; node++)
@@ -709,7 +522,7 @@ static enum roam_err wireup_connect(struct roami_job *job, unsigned asked)
 	(void)asked;
 	wireup_of(job)->bound.until = wireup_until(job, WIREUP_JOIN_S);
 	memcpy(mine.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
-	wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
+	roami_wireup_gather(job, &mine, sizeof(mine), sizeof(mine));
 	for (unsigned node = 0; node < job->boot.nodes; node++) {
 		last = (const void *)wireup_of(job)->blobs[node].data;
 		if (node == job->me)
@@ -737,7 +550,7 @@ static void wireup_end(struct roami_job *job)
 	atomic_store(&roami_job_ctl(job, 0)->job, ROAMI_JOB_ENDING);
 	bound->look = NULL; /* nodes may leave now; the transport notices one that dies */
 	bound->until = UINT64_MAX;
-	wireup_gather(job, NULL, 0, 0);
+	roami_wireup_gather(job, NULL, 0, 0);
 }
 
 /*
