@@ -136,6 +136,8 @@ static const struct command commands[] = {
 	 "runs a program under each protocol and shows what it cost; `roam compare --help`"},
 	{"doctor", tool_python, "doctor [OPTION]... PROGRAM [ARGUMENT]...",
 	 "runs a program under several models, says what is wrong with it; `roam doctor --help`"},
+	{"tx", tool_python, "tx report [OPTION]... PROGRAM [ARGUMENT]...",
+	 "runs a program of transactions, names the pages that conflict most; `roam tx --help`"},
 	{"past", tool_past, "past serve|top ADDRESS [OPTION]...",
 	 "hosts PastSet elements for programs that attach, or shows them; `roam past --help`"},
 	{"help", tool_help, "help", "prints this list"},

@@ -1,5 +1,7 @@
 #include "page/race.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
@@ -182,6 +184,38 @@ const struct roami_block *roami_race_block_at(const struct roami_node *node, uin
 	return atomic_load(&races_of(node)->blocks->item[index].there)
 		       ? &races_of(node)->blocks->item[index].block
 		       : NULL;
+}
+
+static void block_put(FILE *file, const struct roami_node *node, const struct roami_block *block)
+{
+	char code[ROAMI_OS_POSITION_BYTES];
+
+	roami_race_code_text(node, block->code, code);
+	fprintf(file, "block\t%llu\t%llu\t%s\t%s\n", (unsigned long long)block->offset,
+		(unsigned long long)block->bytes, code, block->name);
+}
+
+FILE *roami_race_file(const struct roami_node *node, const char *option, const char *path)
+{
+	char own[ROAMI_OPTION_OUTPUT_MAX + 16];
+	FILE *file;
+	int fd;
+
+	snprintf(own, sizeof(own), "%s.%u", path, node->me);
+	fd = roami_os_fd(open(own, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+	file = fd >= 0 ? fdopen(fd, "w") : NULL;
+	if (file == NULL) {
+		fprintf(stderr, "roam: %s=%s: %s\n", option, own, strerror(errno));
+		return NULL;
+	}
+	fprintf(file, "node\t%u\t%u\n", node->me, node->nodes);
+	for (uint32_t i = 0; i < roami_race_blocks(node); i++) {
+		const struct roami_block *block = roami_race_block_at(node, i);
+
+		if (block != NULL)
+			block_put(file, node, block);
+	}
+	return file;
 }
 
 static const struct roami_block *block_find(const struct roami_node *node, uint64_t offset)

@@ -9,6 +9,8 @@
 #ifndef ROAMI_RACE_H
 #define ROAMI_RACE_H
 
+#include <stdio.h>
+
 #include "base/node.h"
 #include "os/os.h"
 
@@ -121,6 +123,12 @@ void roami_race_block(struct roami_node *node, uint64_t offset, uint64_t bytes, 
 /* How many blocks this node has heard of; the one of an index, NULL: there is none yet. */
 uint32_t roami_race_blocks(const struct roami_node *node);
 const struct roami_block *roami_race_block_at(const struct roami_node *node, uint32_t index);
+
+/*
+ * Opens this node's file of a report, the path and its number, and writes the blocks to it, a line
+ * each; NULL after a line that says why not.
+ */
+FILE *roami_race_file(const struct roami_node *node, const char *option, const char *path);
 
 /*
  * An address of code as a number that means the same in all of the program's processes, wherever

@@ -1,7 +1,5 @@
 #include "page/sharing.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -202,39 +200,16 @@ static void sharing_put_page(FILE *file, struct roami_node *node, uint32_t page)
 	}
 }
 
-static void sharing_put_block(FILE *file, const struct roami_node *node,
-			      const struct roami_block *block)
-{
-	char code[ROAMI_OS_POSITION_BYTES];
-
-	roami_race_code_text(node, block->code, code);
-	fprintf(file, "block\t%llu\t%llu\t%s\t%s\n", (unsigned long long)block->offset,
-		(unsigned long long)block->bytes, code, block->name);
-}
-
 void roami_sharing_end(struct roami_node *node)
 {
 	const struct roami_sharing *sharing = sharing_of(node);
-	char path[ROAMI_OPTION_OUTPUT_MAX + 16];
 	FILE *file;
-	int fd;
 
 	if (sharing->wrote == NULL)
 		return;
-	snprintf(path, sizeof(path), "%s.%u", node->options->sharing, node->me);
-	fd = roami_os_fd(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-	file = fd >= 0 ? fdopen(fd, "w") : NULL;
-	if (file == NULL) {
-		fprintf(stderr, "roam: ROAM_SHARING=%s: %s\n", path, strerror(errno));
+	file = roami_race_file(node, "ROAM_SHARING", node->options->sharing);
+	if (file == NULL)
 		return;
-	}
-	fprintf(file, "node\t%u\t%u\n", node->me, node->nodes);
-	for (uint32_t i = 0; i < roami_race_blocks(node); i++) {
-		const struct roami_block *block = roami_race_block_at(node, i);
-
-		if (block != NULL)
-			sharing_put_block(file, node, block);
-	}
 	for (uint32_t page = 0; page < node->layout.pages; page++) {
 		if (page % CHUNK == 0 && sharing->chunks[page / CHUNK] == 0)
 			page += CHUNK - 1;

@@ -69,6 +69,8 @@ struct roami_tx_loss {
 
 enum { ROAMI_TX_LOSSES = 16 };
 
+#define ROAMI_TX_CHUNK 512u /* pages, which a report looks at if any of them has conflicts */
+
 /* What is known of a page's part in conflicts at this node. */
 struct roami_tx_page {
 	uint32_t conflicts; /* attempts that lost it */
@@ -99,7 +101,7 @@ struct roami_tx {
 	_Atomic uint32_t losses; /* of its attempts so far; the first ones: */
 	struct roami_tx_loss loss[ROAMI_TX_LOSSES];
 	struct roami_tx_page *page; /* of each page; NULL: there are no transactions */
-	uint8_t *chunks; /* whether any of so many pages has conflicts */
+	uint8_t *chunks; /* whether any of ROAMI_TX_CHUNK pages has conflicts */
 	uint32_t held;   /* sections of the library that a restart must not leave, nested */
 	struct roami_restart restart;
 	struct roami_interrupt interrupt; /* of a doomed attempt that touches nothing */
@@ -250,7 +252,10 @@ void roami_tx_reads_lost(struct roami_node *node, uint32_t page);
 void roami_tx_reads_look(struct roami_node *node);
 void roami_tx_reads_judge(struct roami_node *node);
 
-/* At the end, when all nodes have met: with ROAM_CHECK=conflicts names the worst pages. */
+/*
+ * At the end, when all nodes have met: with ROAM_CHECK=conflicts names the worst pages, or writes
+ * this node's file (ROAM_CONFLICTS).
+ */
 void roami_tx_report(struct roami_node *node);
 
 extern const struct roam_message roami_tx_messages[];

@@ -5,17 +5,9 @@
  * aborted in vain.  That is seen in the end, when an attempt is committed that has not touched the
  * page.
  */
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "page/page.h"
-#include "page/race.h"
 #include "sync/tx.h"
 
-#define CHUNK       512u /* pages, which the report looks at if any of them has conflicts */
-#define REPORTS_MAX 5u
-#define BLOCKS_MAX  3u /* named of a page */
 #define TOUCHES_MAX 16u /* then a page stays open again */
 
 static struct roami_tx_page *reads_page(struct roami_node *node, uint32_t page)
@@ -30,14 +22,14 @@ enum roam_err roami_tx_reads_open(struct roami_node *node)
 		return ROAM_OK;
 	tx_of(node)->page =
 		roami_os_reserve_sparse(node->layout.pages * sizeof(struct roami_tx_page));
-	tx_of(node)->chunks = roami_os_reserve_sparse(node->layout.pages / CHUNK + 1);
+	tx_of(node)->chunks = roami_os_reserve_sparse(node->layout.pages / ROAMI_TX_CHUNK + 1);
 	return tx_of(node)->page != NULL && tx_of(node)->chunks != NULL ? ROAM_OK : ROAM_ENOMEM;
 }
 
 void roami_tx_reads_close(struct roami_node *node)
 {
 	roami_os_unmap(tx_of(node)->page, node->layout.pages * sizeof(struct roami_tx_page));
-	roami_os_unmap(tx_of(node)->chunks, node->layout.pages / CHUNK + 1);
+	roami_os_unmap(tx_of(node)->chunks, node->layout.pages / ROAMI_TX_CHUNK + 1);
 }
 
 bool roami_tx_closes(struct roami_node *node, uint32_t page)
@@ -105,7 +97,7 @@ void roami_tx_reads_lost(struct roami_node *node, uint32_t page)
 
 	roami_contract_locked(node, page);
 	reads_page(node, page)->conflicts++;
-	tx->chunks[page / CHUNK] = 1;
+	tx->chunks[page / ROAMI_TX_CHUNK] = 1;
 	reads_rule(node, page);
 	if (at >= ROAMI_TX_LOSSES)
 		return;
@@ -155,75 +147,4 @@ void roami_tx_reads_judge(struct roami_node *node)
 			reads_judge(node, first, end);
 			first = end;
 		}
-}
-
-/* --------------------------------------------------------------------------------- the report */
-
-/* The pages with the most conflicts, the worst first; returns how many. */
-static unsigned report_worst(struct roami_node *node, uint32_t worst[REPORTS_MAX])
-{
-	const struct roami_tx *tx = tx_of(node);
-	unsigned count = 0;
-
-	for (uint32_t page = 0; page < node->layout.pages; page++) {
-		unsigned at = count;
-
-		if (page % CHUNK == 0 && tx->chunks[page / CHUNK] == 0) {
-			page += CHUNK - 1;
-			continue;
-		}
-		while (at > 0 && tx->page[worst[at - 1]].conflicts < tx->page[page].conflicts)
-			at--;
-		if (tx->page[page].conflicts == 0 || at == REPORTS_MAX)
-			continue;
-		count += count < REPORTS_MAX;
-		for (unsigned i = count - 1; i > at; i--)
-			worst[i] = worst[i - 1];
-		worst[at] = page;
-	}
-	return count;
-}
-
-/* The blocks of which the page has bytes, as roami_race_name has them. */
-static void report_blocks(struct roami_node *node, uint32_t page, char *text, size_t bytes)
-{
-	uint64_t first = (uint64_t)page * ROAMI_PAGE, end = first + ROAMI_PAGE;
-	unsigned named = 0;
-
-	text[0] = '\0';
-	for (uint32_t i = 0; i < roami_race_blocks(node) && named < BLOCKS_MAX; i++) {
-		const struct roami_block *block = roami_race_block_at(node, i);
-		size_t used = strlen(text);
-
-		if (block == NULL || block->bytes == 0 || block->offset >= end ||
-		    block->offset + block->bytes <= first)
-			continue;
-		named++;
-		roami_race_name(node, block->offset > first ? block->offset : first, text + used,
-				bytes - used);
-	}
-}
-
-void roami_tx_report(struct roami_node *node)
-{
-	uint32_t worst[REPORTS_MAX];
-	unsigned count;
-
-	if ((node->options->check & ROAMI_CHECK_CONFLICTS) == 0 || tx_of(node)->page == NULL)
-		return;
-	count = report_worst(node, worst);
-	for (unsigned i = 0; i < count; i++) {
-		const struct roami_tx_page *data = reads_page(node, worst[i]);
-		char blocks[BLOCKS_MAX * ROAMI_RACE_NAME_BYTES], line[sizeof(blocks) + 200];
-		int length;
-
-		report_blocks(node, worst[i], blocks, sizeof(blocks));
-		length = snprintf(line, sizeof(line),
-				  "roam: conflicts: node %u: page %p%s was lost by %u attempts, "
-				  "%u of them in vain\n",
-				  node->me, (void *)(node->app + (uint64_t)worst[i] * ROAMI_PAGE),
-				  blocks, data->conflicts, data->aborted_in_vain);
-		if (write(STDERR_FILENO, line, (size_t)length) < 0)
-			return;
-	}
 }

@@ -106,6 +106,9 @@ def test_completion():
         more = ['serve'] if command == 'past' else []
         offered = completed(script, 'roam', command, *more, '--')
         assert offered - {'--help'} <= known and known - offered <= {'--help'}, (offered, known)
+    known = set(re.findall(r'(--[a-z][a-z-]+)', run(ROAM, 'tx', '--help').stdout))
+    assert completed(script, 'roam', 'tx', 'report', '--') == known | {'--help'}, known
+    assert completed(script, 'roam', 'tx', '') == {'report'}
     assert completed(script, 'roam', 'info', 'op') == {'options'}
     assert str(os.getpid()) in completed(script, 'roam', 'where', '')
     assert 'stream' in completed(script, 'roam', 'bench', '')

@@ -17,7 +17,7 @@ NO_THREAD = re.compile(r'^roam: .*no thread of the job can go on; (.*)$', re.MUL
 LOOKS_MAX = 5
 LOOKS_S = 0.5   # between two looks at a hung job
 NEAR = 512      # bytes between two places of one loop
-SAME = ('ROAM_CHAOS', 'ROAM_CHECK', 'ROAM_CHECK_STATUS', 'ROAM_HOT', 'ROAM_PREFETCH',
+SAME = ('ROAM_CHAOS', 'ROAM_CHECK', 'ROAM_CHECK_STATUS', 'ROAM_CONFLICTS', 'ROAM_HOT', 'ROAM_PREFETCH',
         'ROAM_PROTOCOL', 'ROAM_SHARING')
 
 

@@ -100,6 +100,12 @@ _roam()
 	bench) words=${words:-"%(benches)s %(bench)s"} ;;
 	compare) [[ $cur == -* ]] && words="%(compare)s" ;;
 	doctor) [[ $cur == -* ]] && words="%(doctor)s" ;;
+	tx)
+		if ((COMP_CWORD == 2)); then
+			words=report
+		elif [[ $cur == -* ]]; then
+			words="%(tx)s"
+		fi ;;
 	where) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur"))
 		return ;;
 	past)
@@ -164,6 +170,10 @@ compare)
 doctor)
 	_arguments %(doctor)s \
 		'(-)1:program:_command_names -e' '*::argument:_normal'
+	;;
+tx)
+	_arguments %(tx)s '1:what:(report)' \
+		'(-)2:program:_command_names -e' '*::argument:_normal'
 	;;
 past)
 	_arguments %(past)s '1:what:(serve top)' '2:address:_files'
@@ -233,13 +243,14 @@ def tables(options_def, of_transports, tools, bench, protocols, transports, engi
         'past': long_options(read(tools, 'roam_past.c')),
         'compare': python_options(read(tools, 'compare', 'compare.py')),
         'doctor': python_options(read(tools, 'compare', 'doctor.py')),
+        'tx': python_options(read(tools, 'compare', 'tx.py')),
     }
 
 
 def bash(table):
     named = table['names']
     shown = {key: ' '.join(name for name, _ in table[key])
-             for key in ('run', 'bench', 'past', 'compare', 'doctor')}
+             for key in ('run', 'bench', 'past', 'compare', 'doctor', 'tx')}
     shown.update({key: ' '.join(table[key]) for key in ('commands', 'info', 'benches')})
     shown['run_taking'] = ' | '.join(name for name, takes in table['run'] if takes)
     shown['variables'] = ' '.join(table['values'])
@@ -263,7 +274,7 @@ def zsh_option(name, takes, named):
 
 def zsh(table):
     shown = {key: ' '.join(zsh_option(name, takes, table['names']) for name, takes in table[key])
-             for key in ('run', 'bench', 'past', 'compare', 'doctor')}
+             for key in ('run', 'bench', 'past', 'compare', 'doctor', 'tx')}
     shown.update({key: ' '.join(table[key]) for key in ('commands', 'info', 'benches')})
     shown['values'] = '\n'.join(f"\t{name} '{' '.join(values)}'"
                                 for name, values in table['values'].items())
