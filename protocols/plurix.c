@@ -23,12 +23,16 @@
  * 	read-write	T_v read what T_j wrote: T_j committed before, or is no transaction, and the
  * 			invalidation has taken the page from T_v (plurix_lost)
  * 	write-read	T_j read what T_v writes: the invalidation dooms T_j
- * 	write-write	both wrote a page, hence could read it: as the others; one holds the token
+ * 	write-write	both wrote a page, hence could read it: as the others; one has the token, or
+ * 			the page, before the other
  *
  * Backward validation (ROAM_TX_VALIDATE).  The invalidation marks T_j as overtaken, and it goes on
  * until it is T_v itself: then rule read-write aborts it, if it has written anything.  It begins
  * anew before that if it gets a page from another node, whose bytes may be newer than what it has
  * read; pages that are here are not, as they have not been invalidated.
+ *
+ * Commit by pages (ROAM_TX_COMMIT, rule 8.15).  Without the token: the node becomes the owner of
+ * its pages in ascending order, and keeps each until the end.  Then all goes on as with the token.
  *
  * Page states and messages: ivy's.  Inside a transaction a page in any state in which it can be
  * read may also be open for writing, with a twin; only the commit makes its node the owner.  A copy
@@ -375,6 +379,25 @@ static void plurix_invalidate(struct roami_node *node, struct plurix_calls *call
 	}
 }
 
+/* Becomes the owner of the page, of which others may have copies for a while yet. */
+static void plurix_lock(struct roami_node *node, uint32_t page, size_t place)
+{
+	struct plurix_calls calls = {.used = 0};
+	struct ivy_page *data = roami_page_data(node, page);
+
+	if (ivy_owns(ivy_look(node, page)))
+		return;
+	plurix_take(node, &calls, page, place);
+	plurix_await(node, &calls);
+	roami_page_lock(node, page);
+	data->until = roami_now(node);
+	roami_page_move(node, page, IVY_OWNER);
+	if (data->copies != 0)
+		roami_page_move(node, page, IVY_SHARED);
+	roami_page_set_home(node, page, true);
+	roami_page_unlock(node, page);
+}
+
 /*
  * In two rounds: pages that this node does not own come, while the copies of its own are
  * invalidated; then the copies of those that came.
@@ -446,6 +469,7 @@ static void plurix_abort(struct roami_node *node, const uint32_t *pages, size_t 
 static const struct roam_transactions plurix_transactions = {
 	.begin = plurix_begin,
 	.replaces = plurix_replaces,
+	.lock = plurix_lock,
 	.validate = plurix_validate,
 	.commit = plurix_commit,
 	.abort = plurix_abort,

@@ -17,9 +17,9 @@ extern "C" {
  * must make twins (writes_now), and read_fault may open a page only with bytes that were the newest
  * at a moment of the fault.
  *
- * The core serialises commits by a token and restarts what is doomed; the protocol says when a
- * transaction is (roami_tx_doom): as soon as the node loses a page that it could read, and before
- * the loss is answered.
+ * The core serialises commits by a token, or, by ROAM_TX_COMMIT, only those that write a page in
+ * common.  It restarts what is doomed; the protocol says when a transaction is (roami_tx_doom): as
+ * soon as the node loses a page that it could read, and before the loss is answered.
  */
 struct roam_transactions {
 	/*
@@ -34,6 +34,15 @@ struct roam_transactions {
 	 * (roam_tx_writes): need not fetch it, and its loss need not doom the transaction.
 	 */
 	void (*replaces)(struct roami_node *node, uint32_t page);
+
+	/*
+	 * May block.  ROAM_TX_COMMIT=pages: before validate, of each page written, ascending.  The
+	 * page is pending, and this node becomes its owner: another one that wants it waits until
+	 * the page is done, but for the copies that it has.  `place`: the page's index in the list
+	 * that validate and commit get.  If the transaction is doomed meanwhile, validate is not
+	 * called.
+	 */
+	void (*lock)(struct roami_node *node, uint32_t page, size_t place);
 
 	/*
 	 * May block.  Makes this node the only one that can read the pages, which are pending and

@@ -38,6 +38,10 @@
  * transactions that conflict, the one that ends first wins; but one that has begun anew so often
  * wins then: no other one is committed before it.
  *
+ * By default one node commits at a time, the one that has the commit token.  With
+ * ROAM_TX_COMMIT=pages nodes that have stored to different pages commit at the same time; one that
+ * has stored to many pages of other nodes then waits for one after the other.
+ *
  * A node runs one transaction at a time, and while an attempt runs its other threads are held: a
  * thread stops at its next page fault, or when a wait in a call of roam ends, or else by a signal,
  * in whose handler it waits.  A call of the system that the signal meets may return EINTR.  A

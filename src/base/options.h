@@ -33,6 +33,7 @@ enum roami_option_check {
 	ROAMI_CHECK_BLOCKS = ROAMI_CHECK_DIFFS | ROAMI_CHECK_HEAP | ROAMI_CHECK_CONFLICTS
 };
 enum roami_option_ivy { ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC };
+enum roami_option_tx_commit { ROAMI_TX_COMMIT_TOKEN, ROAMI_TX_COMMIT_PAGES };
 enum roami_option_tx_validate { ROAMI_TX_FORWARD, ROAMI_TX_BACKWARD };
 enum roami_option_tx_reads { ROAMI_TX_READS_RESIDENT, ROAMI_TX_READS_EXACT, ROAMI_TX_READS_TUNED };
 enum roami_option_erc { ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO };

@@ -243,8 +243,8 @@ static void tx_calls(struct roami_node *node, bool committed)
 	calls->now = false;
 }
 
-/* Collects the pages written, ascending; they are pending from here on. */
-static size_t tx_pages(struct roami_node *node, const uint32_t **pages_p)
+/* Collects the pages written, ascending. */
+static size_t tx_written(struct roami_node *node, const uint32_t **pages_p)
 {
 	struct roami_vec *work = &tx_of(node)->pages;
 	uint32_t *pages;
@@ -256,10 +256,14 @@ static size_t tx_pages(struct roami_node *node, const uint32_t **pages_p)
 	roami_spin_unlock(&pages_of(node)->dirty_lock);
 	pages = (void *)work->items;
 	count = roami_pages_sort(pages, count);
-	for (size_t i = 0; i < count; i++)
-		roami_page_hold(node, pages[i]);
 	*pages_p = pages;
 	return count;
+}
+
+static void tx_hold(struct roami_node *node, const uint32_t *pages, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		roami_page_hold(node, pages[i]);
 }
 
 static void tx_done(struct roami_node *node, const uint32_t *pages, size_t count)
@@ -271,8 +275,9 @@ static void tx_done(struct roami_node *node, const uint32_t *pages, size_t count
 static void tx_undo(struct roami_node *node)
 {
 	const uint32_t *pages;
-	size_t count = tx_pages(node, &pages);
+	size_t count = tx_written(node, &pages);
 
+	tx_hold(node, pages, count);
 	if (count > 0)
 		node->protocol->transactions->abort(node, pages, count);
 	tx_done(node, pages, count);
@@ -286,17 +291,40 @@ static bool tx_counts(struct roami_node *node)
 	return atomic_compare_exchange_strong(&tx_of(node)->state, &was, ROAMI_TX_NONE);
 }
 
-/* Commits, holding the token.  Pages stay pending until the commit is over (rule 8.7). */
+/*
+ * Makes the pages pending, ROAM_TX_COMMIT=pages: one after the other, when this node has become the
+ * owner of the one before; false: the transaction is doomed, so that there is no more to be done.
+ */
+static bool tx_lock(struct roami_node *node, const uint32_t *pages, size_t count)
+{
+	size_t locked = 0;
+
+	if (node->options->tx_commit == ROAMI_TX_COMMIT_TOKEN) {
+		tx_hold(node, pages, count);
+		return true;
+	}
+	for (; locked < count && !tx_is_lost(node); locked++) {
+		roami_page_hold(node, pages[locked]);
+		node->protocol->transactions->lock(node, pages[locked], locked);
+	}
+	tx_hold(node, pages + locked, count - locked);
+	return !tx_is_lost(node);
+}
+
+/* Commits.  Pages stay pending until the commit is over (rule 8.7). */
 static bool tx_publish(struct roami_node *node)
 {
 	const struct roam_transactions *transactions = node->protocol->transactions;
 	const uint32_t *pages;
-	size_t count = tx_pages(node, &pages);
+	size_t count = tx_written(node, &pages);
 	bool counts;
 
 	atomic_store(&tx_of(node)->validates, true);
-	transactions->validate(node, pages, count);
-	counts = tx_counts(node);
+	counts = tx_lock(node, pages, count);
+	if (counts) {
+		transactions->validate(node, pages, count);
+		counts = tx_counts(node);
+	}
 	atomic_store(&tx_of(node)->validates, false);
 	if (counts)
 		transactions->commit(node, pages, count);
@@ -314,16 +342,20 @@ static bool tx_publish(struct roami_node *node)
  */
 static bool tx_commit(struct roami_node *node)
 {
-	bool counts;
+	bool by_pages = node->options->tx_commit == ROAMI_TX_COMMIT_PAGES, counts;
 
 	if (atomic_load(&pages_of(node)->dirty_count) == 0) {
 		atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
 		return true;
 	}
-	if (tx_of(node)->ahead ? tx_is_lost(node) : !roami_tx_token_take(node))
+	if (tx_of(node)->ahead)
+		return !tx_is_lost(node) && tx_publish(node);
+	if (by_pages ? !roami_tx_commit_begins(node) : !roami_tx_token_take(node))
 		return false;
 	counts = tx_publish(node);
-	if (!tx_of(node)->ahead)
+	if (by_pages)
+		roami_tx_commit_ends(node);
+	else
 		roami_tx_token_let(node);
 	return counts;
 }
@@ -363,6 +395,8 @@ static void tx_token_ahead(struct roami_node *node)
 	if (fair == 0 || tx->lost < fair)
 		return;
 	tx->ahead = roami_tx_token_take(node);
+	if (tx->ahead && node->options->tx_commit == ROAMI_TX_COMMIT_PAGES)
+		roami_tx_stop_others(node);
 	if (tx->ahead)
 		tx_keep(node, tx->lost - fair);
 	ROAMI_COUNT(node->stats, tx_fair, 1);
@@ -374,6 +408,8 @@ static void tx_token_back(struct roami_node *node)
 	if (tx_of(node)->ahead) {
 		tx_of(node)->ahead = false;
 		atomic_store(&tx_of(node)->keeps, 0);
+		if (node->options->tx_commit == ROAMI_TX_COMMIT_PAGES)
+			roami_tx_go_others(node);
 		roami_tx_token_let(node);
 	}
 }

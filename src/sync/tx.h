@@ -1,9 +1,9 @@
 /*
  * Transactions: attempts of a function that begin anew when what they read has changed; the commit
- * token; which pages count as read.  What happens to pages is the protocol's (struct
- * roam_transactions).
+ * token, or what takes its place; which pages count as read.  What happens to pages is the
+ * protocol's (struct roam_transactions).
  *
- * The room keeps rules 8.3, 8.5 to 8.9, 8.11 and 8.12.
+ * The room keeps rules 8.3, 8.5 to 8.9, 8.11, 8.12 and 8.15.
  */
 #ifndef ROAMI_TX_H
 #define ROAMI_TX_H
@@ -41,6 +41,15 @@ struct roami_tx_token {
 	bool asked;    /* it will come */
 	uint32_t next; /* the node that gets it after this one, + 1; 0: none yet */
 	uint32_t tail; /* at node 0: the node that asked last */
+};
+
+/* ROAM_TX_COMMIT=pages: when no commit may begin. */
+struct roami_tx_stop {
+	struct roami_spin spin; /* for the next three */
+	bool commits;  /* one is under way here */
+	uint64_t by;   /* nodes that have stopped this one: each has, or had, the token ahead */
+	uint64_t owed; /* those of them that wait for the end of the commit under way */
+	_Atomic uint32_t running; /* nodes that this one stops, and that have not answered yet */
 };
 
 /* Where signals found a thread: in libraries all the time. */
@@ -106,6 +115,7 @@ struct roami_tx {
 	struct roami_restart restart;
 	struct roami_interrupt interrupt; /* of a doomed attempt that touches nothing */
 	struct roami_tx_token token;
+	struct roami_tx_stop stop;
 	struct roami_tx_hold hold;
 	struct roami_tx_calls calls[ROAMI_THREADS_MAX]; /* each thread's own */
 	struct roami_vec pages; /* uint32_t written, at its end */
@@ -233,6 +243,20 @@ bool roami_tx_token_take(struct roami_node *node);
 void roami_tx_token_let(struct roami_node *node);
 
 void roami_tx_token_open(struct roami_node *node);
+
+/*
+ * ROAM_TX_COMMIT=pages, without the token: a commit begins, when no node stops this one; false: the
+ * transaction is doomed, and it does not.  app, may block.
+ */
+bool roami_tx_commit_begins(struct roami_node *node);
+void roami_tx_commit_ends(struct roami_node *node);
+
+/*
+ * With the token: returns when no other node commits, and none does until roami_tx_go_others.  app,
+ * may block.
+ */
+void roami_tx_stop_others(struct roami_node *node);
+void roami_tx_go_others(struct roami_node *node);
 
 /* ------------------------------------------------------------------------ what counts as read */
 

@@ -53,6 +53,7 @@ struct world_config {
 	uint32_t tx_fair;
 	unsigned tx_reads; /* enum roami_option_tx_reads */
 	unsigned tx_validate; /* enum roami_option_tx_validate */
+	unsigned tx_commit;   /* enum roami_option_tx_commit; of half of the seeds, pages */
 	uint32_t tx_false; /* 0: as many as usual */
 	unsigned ivy; /* enum roami_option_ivy */
 	uint32_t mirage_delta;

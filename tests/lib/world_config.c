@@ -62,6 +62,7 @@ void world_draw(struct world_config *config, uint64_t seed, const struct roam_pr
 	config->posts_bytes = DRAW_OF(&rng, 0, 0, 256, 1024, 16384);
 	config->begin = rng_one_in(&apart, 6);
 	config->compact_sooner = DRAW_OF(&apart, 0, 0, 5, 10);
+	config->tx_commit = DRAW_OF(&apart, ROAMI_TX_COMMIT_TOKEN, ROAMI_TX_COMMIT_PAGES);
 }
 
 unsigned world_protocols(void)
@@ -212,6 +213,7 @@ void world_options(const struct world_config *config, struct roami_options *opti
 	options->tx_fair = config->tx_fair;
 	options->tx_reads = config->tx_reads;
 	options->tx_validate = config->tx_validate;
+	options->tx_commit = config->tx_commit;
 	if (config->tx_false != 0)
 		options->tx_false = config->tx_false;
 	options->hot = config->hot;

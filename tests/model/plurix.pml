@@ -1,6 +1,6 @@
 /*
  * plurix: transactions of protocols/plurix.c and src/sync/tx.c, tx_token.c on two pages, whose
- * values are always written together; rules 8.3 and 8.6 to 8.10.
+ * values are always written together; rules 8.3, 8.6 to 8.10 and 8.15.
  *
  * Each node: a thread that runs transactions, a handler, and for each page: access, bytes, twin,
  * whether a commit works on it, and at the owner the copyset.  How a request finds the owner is
@@ -12,6 +12,9 @@
  *	write:	  a first write makes a twin; no node hears of it
  *	commit:	  wait for the token; hold the pages; take each from its owner; have each copy
  *		  invalidated; after the last answer one step decides whether the transaction counts
+ *	by pages: instead, without the token: hold a page, take it from its owner, then the next one,
+ *		  while the transaction is not doomed; then have each copy invalidated.  The token that
+ *		  a transaction takes which has lost often is left out: it stops all other commits
  *	loss:	  no access, the twin's bytes, the node's transaction is doomed; then the answer
  *	restart:  a fault asks when it begins and when it has ended; so does the end; what was
  *		  written is undone
@@ -21,7 +24,7 @@
  * Shown: no attempt, doomed or not, sees the two values differ; no update is lost; one node commits
  * at a time; all get through; an attempt leaves nothing behind.
  *
- * Build switches: NODES, OPS of each node, and one of
+ * Build switches: NODES, OPS of each node, BY_PAGES (ROAM_TX_COMMIT=pages), and one of
  *	MUTANT_SERVED_EARLY	pages are served before the last answer
  *	MUTANT_LOSS_UNSEEN	a loss does not doom
  *	MUTANT_GOES_ON		a fault does not ask when it has ended
@@ -30,6 +33,7 @@
  *	MUTANT_OVERTAKEN	an invalidation does not wait for a copy on its way
  *	MUTANT_TWO_COMMIT	the token is given away during a commit
  *	MUTANT_TOKEN_KEPT	the token is not given away after one
+ *	MUTANT_AT_ONCE		BY_PAGES: all pages are held before the first is taken
  */
 #ifndef NODES
 #define NODES 3
@@ -176,19 +180,46 @@ inline take_page()
 	fi
 }
 
-inline validate()
+inline invalidate()
+{
+#ifndef MUTANT_COPIES_KEPT
+	HERE.left = HERE.copies;
+#endif
+	HERE.copies = 0;
+	q++
+}
+
+/* Becomes the owner of the pages one after the other, until it is doomed. */
+inline lock_pages()
 {
 	q = 0;
 	do
-	:: q < 2 ->
+	:: q < 2 && ME.state == OPEN ->
+		HERE.pending = 1;
 		take_page();
-		atomic {
-#ifndef MUTANT_COPIES_KEPT
-			HERE.left = HERE.copies;
+		q++
+	:: else -> break
+	od;
+	atomic {
+		ME.at[0].pending = 1;
+		ME.at[1].pending = 1;
+		q = (ME.state == OPEN -> 0 : 2)
+	}
+}
+
+inline validate()
+{
+#ifdef BY_PAGES
+	lock_pages();
+#else
+	q = 0;
 #endif
-			HERE.copies = 0;
-			q++
-		}
+	do
+	:: q < 2 ->
+#ifndef BY_PAGES
+		take_page();
+#endif
+		atomic { invalidate() }
 	:: else -> break
 	od;
 	q = 0;
@@ -231,24 +262,40 @@ inline end_attempt()
 	}
 }
 
+#ifdef BY_PAGES
+#define BEGINS ME.busy = 1
+#ifdef MUTANT_AT_ONCE
+#define HOLDS 1
+#else
+#define HOLDS 0
+#endif
+#else
+#define BEGINS take_token()
+#define HOLDS  1
+#endif
+
 inline commit()
 {
-	take_token();
+	BEGINS;
 	if
 	:: ME.busy ->
 		atomic {
-			ME.at[0].pending = 1;
-			ME.at[1].pending = 1;
+			ME.at[0].pending = HOLDS;
+			ME.at[1].pending = HOLDS;
+#ifndef BY_PAGES
 			committing++;
 			assert(committing == 1)
+#endif
 		}
 		validate();
 		count();
+#ifndef BY_PAGES
 		committing--;
+#endif
 		end_attempt();
 		atomic {
 			ME.busy = 0;
-#ifndef MUTANT_TOKEN_KEPT
+#if !defined(MUTANT_TOKEN_KEPT) && !defined(BY_PAGES)
 			pass()
 #endif
 		}
@@ -420,6 +467,9 @@ init
 	byte i;
 
 	atomic {
+#ifdef BY_PAGES
+		owner[1] = 1;
+#endif
 		for (i : 0 .. NODES - 1) {
 			nodes[i].state = NONE;
 			nodes[i].here = (i == 0);

@@ -12,7 +12,8 @@ from harness import (default_protocol, engines, expect, few, launched, main, pro
 TESTS = {'bank': 'tx', 'state': 'tx', 'retry': 'tx', 'blocks': 'tx', 'calls': 'tx', 'spins': 'tx_beside',
          'threads': 'tx_beside', 'mates': 'tx_beside'}
 WAYS = [{'ROAM_ONESIDED': '0'}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_TRANSPORT': 'udp', 'ROAM_FAULTY': 'drop=3%'},
-        {'ROAM_IVY': 'fixed'}, {'ROAM_TX_READS': 'exact'}, {'ROAM_TX_READS': 'resident'},
+        {'ROAM_TX_COMMIT': 'pages'}, {'ROAM_TX_COMMIT': 'pages', 'ROAM_TRANSPORT': 'udp', 'ROAM_FAULTY': 'drop=3%'},
+        {'ROAM_TX_COMMIT': 'pages', 'ROAM_TX_VALIDATE': 'backward', 'ROAM_ONESIDED': '0'}, {'ROAM_IVY': 'fixed'}, {'ROAM_TX_READS': 'exact'}, {'ROAM_TX_READS': 'resident'},
        {'ROAM_TX_VALIDATE': 'backward'}, {'ROAM_TX_VALIDATE': 'backward', 'ROAM_TX_READS': 'exact'}, {'ROAM_CACHE_PAGES': '3'}, {'ROAM_ALLOC': 'own'}]
 
 
@@ -70,7 +71,7 @@ def cases(protocol, count, chaos, nodes):
     yield from thin(7, way_cases(protocol, count, nodes))
     for test, seed in itertools.product(('bank', 'retry', 'blocks', 'threads'), range(1, chaos + 1)):
         yield (f'{protocol} {test} chaos {seed}', done, [program(TESTS[test]), 'fork', test, str(nodes), str(count)],
-               {**own, 'ROAM_CHAOS': str(seed)})
+               {**own, 'ROAM_CHAOS': str(seed), **({'ROAM_TX_COMMIT': 'pages'} if seed % 2 == 0 else {})})
 
 
 def odd_cases(protocol):

@@ -57,7 +57,8 @@ NAMED = {"alone_": [["sim_test", "--teams", "--nodes", "1"]], "card_": [["sim_te
          "dp_": [["dp_test"], ["dp_test", "--lossy"]], "far_": FAR,
          "litmus_": [["litmus_test"]], "past_": PAST, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
          "team_": [["sim_test", "--teams"]], "together_": [["together_test"], ["sim_test", "--teams"]],
-         "tx_": [["tx_test"], ["tx_round_test"], ["tx_reads_test"], ["tx_rules_test"], ["tx_writes_test"]]}
+         "tx_": [["tx_test"], ["tx_round_test"], ["tx_reads_test"], ["tx_rules_test"], ["tx_writes_test"],
+                 ["tx_stored_test"], ["tx_stays_test"]]}
 
 PROGRAMS = sorted({words[0] for words in itertools.chain(PAGES, LAYERS, SILENCE, PAST, *NAMED.values())})
 

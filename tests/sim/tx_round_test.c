@@ -118,6 +118,7 @@ static bool round_one(const struct seed_options *options, const struct roam_prot
 	config.latency_ns_min = TRIP_NS / 2;
 	config.latency_ns_max = 1;
 	config.slow_ns = 0;
+	config.tx_commit = ROAMI_TX_COMMIT_TOKEN;
 	return tx_world(options, &config, round_spawn, &test);
 }
 

@@ -111,7 +111,7 @@ static void attempt_clean(struct tx_thread *thread)
 	if (atomic_load(&pages_of(node)->dirty_count) != 0)
 		left = "a list";
 	if (tx_of(node)->held != 0 || tx_of(node)->token.busy != tx_of(node)->ahead ||
-	    tx_of(node)->token.wanted)
+	    tx_of(node)->token.wanted || tx_of(node)->stop.commits)
 		left = "a count";
 	if (left != NULL)
 		world_fail(thread->test->world, "node %u: an attempt has left %s behind", node->me,

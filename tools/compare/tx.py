@@ -10,7 +10,7 @@ usage: roam tx report [OPTION]... [--] PROGRAM [ARGUMENT]...
   --json FILE       write all pages, for other programs; -: to standard output, without text
 
 PROGRAM gets its number of nodes as under `roam doctor`.  It runs under plurix with ROAM_CHECK=conflicts;
-other ROAM_ variables hold, such as ROAM_TX_READS (what counts as read), ROAM_TX_VALIDATE.
+other ROAM_ variables hold, such as ROAM_TX_READS (what counts as read), ROAM_TX_VALIDATE, ROAM_TX_COMMIT.
 For each page the table has what lies there, by the line that allocated it, and from where to where; the
 attempts that lost the page, at all nodes; and how many of them lost it in vain: the transaction was
 committed in the end without touching it.  An attempt that lost several pages counts for each.  The exit
