@@ -20,6 +20,7 @@
 
 #define PROTOCOL  "plurix"
 #define PLAIN     "ROAM_PREFETCH=0" /* pages come one by one, as in transactions they always do */
+#define BY_PAGES  PLAIN " ROAM_TX_COMMIT=pages"
 #define PAGES     64u
 #define BYTES     (PAGES * FLOOR_PAGE)
 #define FEWER     16u  /* samples of rows that take long */
@@ -326,12 +327,14 @@ static const struct rig_scenario floors = {
 
 /* `more` is the scenario's own argument. */
 #define SCENARIO(identifier, title, system, count, starting, function, more) \
+	SCENARIO_OF(PLAIN, identifier, title, system, count, starting, function, more)
+#define SCENARIO_OF(options, identifier, title, system, count, starting, function, more) \
 	static const struct rig_scenario identifier = {                      \
 		.name = title,                                               \
 		.protocol = system,                                          \
 		.nodes = count,                                              \
 		.roam = true,                                                \
-		.env = PLAIN,                                                \
+		.env = options,                                              \
 		.bytes = BYTES,                                              \
 		.argument = more,                                            \
 		.prepare = scenario_prepare,                                 \
@@ -349,6 +352,9 @@ SCENARIO(fetch, "tx_fetch", PROTOCOL, 2, scenario_share, fetch_round, 0);
 SCENARIO(fetch_hlrc, "tx_fetch", BENCH_PROTOCOL, 2, scenario_share, fetch_round, 0);
 SCENARIO(one, "tx_disjoint", PROTOCOL, 2, NULL, disjoint_round, 1);
 SCENARIO(two, "tx_disjoint", PROTOCOL, 2, NULL, disjoint_round, 2);
+SCENARIO_OF(BY_PAGES, one_pages, "tx_disjoint", PROTOCOL, 2, NULL, disjoint_round, 1);
+SCENARIO_OF(BY_PAGES, two_pages, "tx_disjoint", PROTOCOL, 2, NULL, disjoint_round, 2);
+SCENARIO_OF(BY_PAGES, map_pages, "tx_map_2", PROTOCOL, 2, NULL, map_round, 0);
 SCENARIO(map, "tx_map_2", PROTOCOL, 2, NULL, map_round, 0);
 SCENARIO(map_lock, "tx_map_2", PROTOCOL, 2, NULL, map_round, 1);
 SCENARIO(map_hlrc, "tx_map_2", BENCH_PROTOCOL, 2, NULL, map_round, 1);
@@ -371,7 +377,10 @@ enum {
 	FETCH_HLRC,
 	ONE,
 	TWO,
+	ONE_PAGES,
+	TWO_PAGES,
 	MAP,
+	MAP_BY_PAGES,
 	MAP_LOCK,
 	MAP_HLRC,
 	TA
@@ -387,7 +396,10 @@ static const struct rig_scenario *const scenarios[] = {
 	[FETCH_HLRC] = &fetch_hlrc,
 	[ONE] = &one,
 	[TWO] = &two,
+	[ONE_PAGES] = &one_pages,
+	[TWO_PAGES] = &two_pages,
 	[MAP] = &map,
+	[MAP_BY_PAGES] = &map_pages,
 	[MAP_LOCK] = &map_lock,
 	[MAP_HLRC] = &map_hlrc,
 	[TA] = &test_ta_1,
@@ -406,6 +418,7 @@ static const struct rig_scenario *const scenarios[] = {
 		FLOORS, FLOOR_##kind, 1 \
 	}
 #define SHM .transport = "shm", .variant = "resident reads"
+#define SHM_PAGES .transport = "shm", .variant = "commit by pages"
 #define TA_ROW(count)                                                              \
 	{                                                                          \
 		"tx_test_ta_" #count, TA + (count)-1, 0, {{TA, 0, 1}}, 0, "alone", \
@@ -466,10 +479,11 @@ static const struct plan_row rows[] = {
 	 0,
 	 "as under hlrc, within 10 %",
 	 SHM},
-	{"tx_disjoint_2",
-	 TWO,
+	{"tx_disjoint_2", TWO, 0, {{ONE, 0, 1}}, 0, "one node", .goal = "reported", SHM},
+	{"tx_disjoint_2_pages",
+	 TWO_PAGES,
 	 0,
-	 {{ONE, 0, 1}},
+	 {{ONE_PAGES, 0, 1}},
 	 0,
 	 "one node",
 	 PLAN_LIMIT,
@@ -477,7 +491,7 @@ static const struct plan_row rows[] = {
 	 0,
 	 0,
 	 "1.7 commits for one of one node",
-	 SHM},
+	 SHM_PAGES},
 	{"tx_map_2",
 	 MAP,
 	 0,
@@ -490,6 +504,18 @@ static const struct plan_row rows[] = {
 	 0,
 	 "<= the map under a lock",
 	 SHM},
+	{"tx_map_2_pages",
+	 MAP_BY_PAGES,
+	 0,
+	 {{MAP_LOCK, 0, 1}},
+	 0,
+	 "one roam lock",
+	 PLAN_LIMIT,
+	 1,
+	 0,
+	 0,
+	 "<= the map under a lock",
+	 SHM_PAGES},
 	{"tx_map_2_hlrc",
 	 MAP,
 	 0,

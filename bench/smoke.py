@@ -21,7 +21,7 @@ ROWS = {
              "load_operation", "load_p99", "load_cpu",
              "load_lost_of_1000"},
     "tx": {"tx_read_1", "tx_read_64", "tx_write_1", "tx_write_1_copy", "tx_write_1_alone", "tx_token", "tx_fetch",
-           "tx_disjoint_2", "tx_map_2", "tx_map_2_hlrc", "tx_test_ta_1", "tx_test_ta_8"},
+           "tx_disjoint_2", "tx_disjoint_2_pages", "tx_map_2", "tx_map_2_pages", "tx_map_2_hlrc", "tx_test_ta_1", "tx_test_ta_8"},
     "lock": {"lock_remote", "lock_remote_busy", "lock_again", "lock_mate_1x2", "lock_mate_1x2_asleep",
              "lock_mate_2x2", "lock_mate_2x2_asleep"},
     "fault": {"shm_rtt", "read_fetch", "read_fetch_first", "read_fetch_busy_home", "read_stream",
