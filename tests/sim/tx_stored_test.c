@@ -7,6 +7,7 @@
 #define PAGES   3u /* that are stored to, one after the other */
 #define OVER    3u /* the page that says how many rounds are over */
 #define ROUNDS  5u
+#define ATTEMPTS 64u /* at most; about 12 are needed */
 #define WORK_NS 300000u   /* of the transaction, for each page */
 #define LONG_NS 100000000u /* for the transaction, which takes 1 ms */
 
@@ -33,7 +34,7 @@ static void reads(void *arg)
 
 static void transacts(struct stored_thread *thread, uint64_t round)
 {
-	struct roami_tx_run run = {.fn = reads, .arg = thread};
+	struct roami_tx_run run = {.fn = reads, .arg = thread, .attempts = ATTEMPTS};
 	uint64_t begun = world_now(thread->world);
 
 	tx_must(thread->world, roami_tx_run(thread->node, &run));
