@@ -73,13 +73,14 @@ static void report_file(struct roami_node *node)
 {
 	static const char *const reads[] = {"resident", "exact", "adapt"};
 	static const char *const validates[] = {"forward", "backward"};
+	static const char *const commits[] = {"token", "pages"};
 	const struct roami_tx *tx = tx_of(node);
 	FILE *file = roami_race_file(node, "ROAM_CONFLICTS", node->options->conflicts);
 
 	if (file == NULL)
 		return;
-	fprintf(file, "mode\t%s\t%s\n", reads[node->options->tx_reads],
-		validates[node->options->tx_validate]);
+	fprintf(file, "mode\t%s\t%s\t%s\n", reads[node->options->tx_reads],
+		validates[node->options->tx_validate], commits[node->options->tx_commit]);
 	for (uint32_t page = report_next(node, 0); page < node->layout.pages;
 	     page = report_next(node, page + 1))
 		fprintf(file, "page\t%u\t%u\t%u\t%d\n", page, tx->page[page].conflicts,

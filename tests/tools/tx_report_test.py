@@ -37,11 +37,12 @@ def line(text):
 def case_hot():
     """The page that all write, of all nodes, before others, as text and as JSON."""
     out, _ = tx('report', '--nodes', '2', CLASH, 'hot')
-    assert re.search(r'-p2 hot: reads \w+, validation forward\n\d+ commits, [1-9]\d* aborts, ', out), out
+    assert re.search(r'-p2 hot: reads \w+, validation forward, commit by token\n\d+ commits, [1-9]\d* aborts, ', out), out
     assert re.search(r'^[1-9]\d* +\d+ +0,1  hot \+0x0 to \+0xfff, of 16384 bytes$', out.splitlines()[3]), out
-    said = report('--nodes', '2', '--run', CLASH, 'hot', ROAM_TX_READS='exact', ROAM_TX_VALIDATE='backward')
-    assert (said['format'], said['style'], said['reads'], said['validate']) == \
-        ('roam tx 1', 'launched', 'exact', 'backward'), said
+    said = report('--nodes', '2', '--run', CLASH, 'hot', ROAM_TX_READS='exact', ROAM_TX_VALIDATE='backward',
+                  ROAM_TX_COMMIT='pages')
+    assert (said['format'], said['style'], said['reads'], said['validate'], said['commit']) == \
+        ('roam tx 1', 'launched', 'exact', 'backward', 'pages'), said
     assert said['counters']['tx_commits'] == 2 * 3000, said
     first = said['pages'][0]
     assert first['nodes'] == [0, 1] and first['in_vain'] == 0, said

@@ -116,7 +116,7 @@ class Conflicts:
 
     def __init__(self, program, paths):
         self.program = program
-        self.reads = self.validates = None
+        self.reads = self.validates = self.commits = None
         self.blocks, self.found = {}, {}
         for path in paths:
             me = 0
@@ -126,7 +126,7 @@ class Conflicts:
                     if kind == 'node':
                         me = int(words[0])
                     elif kind == 'mode':
-                        self.reads, self.validates = words
+                        self.reads, self.validates, self.commits = words
                     elif kind == 'block':
                         self.blocks[int(words[0])] = (int(words[1]), words[2], words[3])
                     else:
@@ -194,7 +194,7 @@ def measure(args, program):
 def as_json(args, program, conflicts, counters):
     return {'format': 'roam tx 1', 'program': args.program, 'arguments': args.arguments,
             'style': program.style, 'nodes': args.nodes[0], 'reads': conflicts.reads,
-            'validate': conflicts.validates, 'counters': counters,
+            'validate': conflicts.validates, 'commit': conflicts.commits, 'counters': counters,
             'pages': [{'attempts': page.attempts, 'in_vain': page.in_vain, 'nodes': page.nodes,
                        'closed': page.closed,
                        'lies': [dict(zip(('name', 'first', 'last', 'bytes'), each))
@@ -205,7 +205,7 @@ def text(args, program, conflicts, counters):
     commits, aborts, in_vain, fair = (counters[name] for name in COUNTERS)
     return '\n'.join([
         f'roam tx report: {program.shown(args.nodes[0])}: reads {conflicts.reads}, validation '
-        f'{conflicts.validates}',
+        f'{conflicts.validates}, commit by {conflicts.commits}',
         f'{commits} commits, {aborts} aborts, {in_vain} of them false; {fair} attempts began with the token',
         *table(conflicts, args.pages)])
 
