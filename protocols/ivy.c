@@ -340,6 +340,7 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 {
 	uint32_t page = roami_request_page(node, request, sizeof(page));
 	struct ivy_page *data = roami_page_data(node, page);
+	const struct ivy_node *ivy = roami_node_state(node);
 	uint64_t asker = ivy_bit(request->origin), copies;
 	struct roam_part part = {&copies, sizeof(copies)};
 
@@ -353,6 +354,8 @@ static void ivy_write(struct roami_node *node, const struct roam_request *reques
 	copies = data->copies & ~asker;
 	if ((data->copies & asker) != 0)
 		roami_reply(node, request, &part, 1);
+	else if (ivy->give != NULL)
+		ivy->give(node, request, page, &part);
 	else
 		roami_reply_page(node, request, page, &part, 1);
 	roami_page_away(node, page);

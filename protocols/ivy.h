@@ -42,6 +42,12 @@ struct ivy_node {
 	 */
 	void (*lend)(struct roami_node *node, const struct roam_request *request, uint32_t page);
 	/*
+	 * Answers a node that takes the page, and has no copy, with the bytes and the part, under
+	 * the page lock.  NULL: by roami_reply_page.
+	 */
+	void (*give)(struct roami_node *node, const struct roam_request *request, uint32_t page,
+		     const struct roam_part *part);
+	/*
 	 * Called when a node that writes takes the page away, to which this node had access; its
 	 * bytes are not sent yet.  Under the page lock.  NULL: nothing is to be done.
 	 */

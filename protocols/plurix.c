@@ -269,6 +269,20 @@ static void plurix_lend(struct roami_node *node, const struct roam_request *requ
 	roami_reply_filled(node, request, bytes, NULL, 0);
 }
 
+/*
+ * ivy's `give`: the reply carries the bytes, as above: a transaction of this node that replaces the
+ * page opens it as it is, and writes.
+ */
+static void plurix_give(struct roami_node *node, const struct roam_request *request, uint32_t page,
+			const struct roam_part *part)
+{
+	uint8_t *bytes = roami_reply_buffer(node, request, page, roami_scratch(node));
+
+	roami_contract_locked(node, page);
+	roami_page_copy(node, bytes, roami_page_bytes(node, page));
+	roami_reply_filled(node, request, bytes, part, 1);
+}
+
 /* --------------------------------------------------------------------------------- transactions */
 
 /* What another thread that waits has read stays open, or its loss would not be seen. */
@@ -484,6 +498,7 @@ static enum roam_err plurix_init(struct roami_node *node)
 	plurix->ivy.dynamic = roami_option(node, "ROAM_IVY") == IVY_MANAGER_DYNAMIC;
 	plurix->ivy.window = ivy_window;
 	plurix->ivy.lend = plurix_lend;
+	plurix->ivy.give = plurix_give;
 	plurix->ivy.lost = plurix_lost;
 	plurix->ivy.keeps = plurix_keeps;
 	roami_memory_open(node,
