@@ -14,7 +14,7 @@ MADE = os.path.join(HERE, 'roam', '_cdef.py')
 # Of roam.h, beside the errors.
 FUNCTIONS = ('roam_strerror', 'roam_version', 'roam_start', 'roam_finish', 'roam_node',
              'roam_nodes', 'roam_barrier_all', 'roam_thread_init', 'roam_thread_fini',
-             'roam_alloc', 'roam_free', 'roam_errno', 'roam_touch', 'roam_lock', 'roam_trylock',
+             'roam_alloc', 'roam_root', 'roam_free', 'roam_errno', 'roam_touch', 'roam_lock', 'roam_trylock',
              'roam_lock_until', 'roam_unlock', 'roam_reduce', 'roam_clock_us')
 ENUMS = ('roam_access', 'roam_type', 'roam_op')
 

@@ -108,7 +108,7 @@ extern "C" {
 	X(EGONE, 15, "the tuple was truncated, or the server forgot this program")       \
 	X(ETIMEDOUT, 16, "not done within the time given")                               \
 	X(ECANCELED, 17, "cancelled")                                                    \
-	X(EMISMATCH, 18, "an element of this name has another template or X-function") \
+	X(EMISMATCH, 18, "of this name there is one with another template, X-function or size") \
 	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")           \
 	X(EKEY, 20, "the server has another key")                                  \
 	X(ELOST, 21, "the server, or a participant of an X-function, is gone or out of reach") \
@@ -336,7 +336,32 @@ enum roam_err roam_free(void *block);
  */
 ROAM_RESULT void *roam_realloc(void *block, size_t old_bytes, size_t bytes);
 
-/* Why the calling thread's last roam_alloc returned NULL. */
+/*
+ * The block of this name, the same one on all nodes: the first call makes it, `bytes` of zeroes
+ * aligned as roam_alloc aligns them, and later ones, from whichever node, find it.  So no address
+ * has to be passed on:
+ *
+ *	struct queue *queue = roam_root("queue", sizeof(*queue), ROAM_WRITE);
+ *
+ *	roam_once(&queue->once, queue_fill);
+ *
+ * With ROAM_READ the block is only found.  A name has 1 to ROAM_ROOT_NAME_MAX bytes.  The block
+ * lasts as long as the heap: roam_free refuses it.  Parts of a program that use the same name get
+ * the same block, if they pass the same number of bytes; with ROAM_READ that may be 0, for any.
+ * For a checkpoint (roam/save.h) node 0 has to make the block, as it has all others.
+ *
+ * The call takes and releases one lock for all names, so it belongs before a loop, not into it.  It
+ * synchronises as roam_lock does, except in a launched program's main before the first
+ * synchronisation: there, as with roam_alloc, all nodes make the same calls, one thread of each.
+ * Returns NULL on an error, which roam_errno() returns: those of roam_alloc and roam_lock,
+ * ROAM_EINVAL (name, bytes or access), ROAM_EUNKNOWN (ROAM_READ: there is none), ROAM_EMISMATCH
+ * (the block has another number of bytes), ROAM_ESTATE (in a transaction).
+ */
+#define ROAM_ROOT_NAME_MAX 47
+enum roam_access { ROAM_NONE, ROAM_READ, ROAM_WRITE };
+ROAM_RESULT void *roam_root(const char *name, size_t bytes, enum roam_access access);
+
+/* Why the calling thread's last call that returns the address of a block returned NULL. */
 enum roam_err roam_errno(void);
 
 /*
@@ -386,7 +411,6 @@ enum roam_err roam_errno(void);
  * under SC protocols at any time.  Under direct, where all nodes have one heap, every page is
  * always accessible.  Errors: ROAM_ENOTOURS.
  */
-enum roam_access { ROAM_NONE, ROAM_READ, ROAM_WRITE };
 enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access);
 
 /*

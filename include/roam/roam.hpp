@@ -150,6 +150,22 @@ template <class T> void destroy(T *object) noexcept
 	allocator<T>().deallocate(object, 1);
 }
 
+/*
+ * The object of this name: roam_root of roam/roam.h, with zeroes for a T.  No constructor runs, so T
+ * must be a type that needs none; what needs one is made by roam::make, and pointed to.
+ */
+template <class T> T *root(const char *name)
+{
+	static_assert(std::is_trivially_copyable<T>::value && std::is_trivially_destructible<T>::value,
+		      "a root is bytes: it holds pointers to containers, not containers");
+	static_assert(alignof(T) <= 64, "blocks of the heap are aligned to 64 bytes");
+	void *block = roam_root(name, sizeof(T), ROAM_WRITE);
+
+	if (block == nullptr)
+		throw error(roam_errno());
+	return static_cast<T *>(block);
+}
+
 /* ----------------------------------------------------------------------------- synchronisation */
 
 /*

@@ -20,6 +20,7 @@ The nodes can also share NumPy arrays in one heap, and locks:
     with lock:
         grid[roam.node()] += 1
     roam.barrier()
+    totals = roam.array(100, 'f8', name='totals')  # one node makes it, others find it, in any order
 
 What a node wrote into an array is there for another one after a barrier, or after a lock that both
 held, one after the other.  Before a system call reads or writes an array's memory (tofile, fromfile,

@@ -17,6 +17,7 @@ enum roam_err roam_barrier_all(void);
 enum roam_err roam_thread_init(void);
 enum roam_err roam_thread_fini(void);
 void *roam_alloc(size_t bytes);
+void *roam_root(const char *name, size_t bytes, enum roam_access access);
 enum roam_err roam_free(void *block);
 enum roam_err roam_errno(void);
 enum roam_err roam_touch(const void *addr, size_t bytes, enum roam_access access);

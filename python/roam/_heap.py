@@ -43,10 +43,21 @@ def _block(size):
     return _ffi.cast('void *', told[0])
 
 
-def array(shape, dtype='f8'):
+def _named(name, size):
+    """The address of the block of this name."""
+    _here()
+    _must(_lib.roam_start())
+    block = _lib.roam_root(name.encode(), size, _lib.ROAM_WRITE)
+    if block == _ffi.NULL:
+        _must(_lib.roam_errno())
+    return block
+
+
+def array(shape, dtype='f8', name=None):
     """A NumPy array of zeros in the shared heap.  All nodes call it, in the same order, with the same
-    shape and type, one thread of each; it is a barrier.  The memory lasts until the job ends.  Needs
-    NumPy."""
+    shape and type, one thread of each; it is a barrier.  With a `name`, of 47 bytes at most, any node
+    may call it at any time: the first call makes the array, later ones find it, Mismatch if it has
+    another size.  The memory lasts until the job ends.  Needs NumPy."""
     import numpy
 
     kind = numpy.dtype(dtype)
@@ -59,7 +70,8 @@ def array(shape, dtype='f8'):
     if count < 0:
         raise ValueError(f'negative dimensions in {shape}')
     size = max(count * kind.itemsize, 1)
-    return numpy.frombuffer(_ffi.buffer(_block(size), size), kind, count).reshape(shape)
+    block = _block(size) if name is None else _named(name, size)
+    return numpy.frombuffer(_ffi.buffer(block, size), kind, count).reshape(shape)
 
 
 def touch(items, write=False):

@@ -39,6 +39,7 @@ struct roami_heap_parts {
 	uint64_t part;                      /* bytes of one */
 	_Atomic uint32_t used;              /* parts have been taken */
 	_Atomic uint32_t spares;            /* spare parts */
+	_Atomic uint64_t roots;             /* region 0's: see roami_parts_roots */
 	_Atomic uint64_t words[ROAMI_HEAP_PARTS_PARTS];
 	_Atomic uint64_t intervals[ROAMI_HEAP_PARTS_PARTS]; /* of free parts */
 };

@@ -13,7 +13,7 @@
 
 /* ----------------------------------------------------------------------------------- the pools */
 
-enum { PARTS_LOOK, PARTS_TAKE, PARTS_PUT, PARTS_FREE };
+enum { PARTS_LOOK, PARTS_TAKE, PARTS_PUT, PARTS_FREE, PARTS_ROOTS };
 
 void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_parts_ask *ask,
 		       const struct roami_vclock *clock, struct roami_parts_answer *answer)
@@ -29,6 +29,12 @@ void roami_parts_apply(struct roami_node *node, unsigned by, const struct roami_
 
 		*answer = (struct roami_parts_answer){1,          ask->first, part.used,
 						part.state, part.node,  0,        part.interval};
+		return;
+	}
+	if (ask->what == PARTS_ROOTS) {
+		if (ask->interval != 0)
+			atomic_store(&pool->roots, ask->interval);
+		answer->interval = atomic_load(&pool->roots);
 		return;
 	}
 	roami_spin_lock(node, lock);
@@ -61,7 +67,9 @@ static void parts_handle(struct roami_node *node, const struct roam_request *req
 				clock_bytes) != clock_bytes)
 		roami_node_fail(node, "node %u: malformed request to the heap pool", request->from);
 	count = ask.region < node->region_count ? node->self->pool[ask.region].count : 0;
-	if (ask.what > PARTS_FREE || ask.first >= count || ask.parts > count - ask.first)
+	if (ask.what == PARTS_ROOTS) /* it is about no part */
+		count = ask.interval < node->layout.heap_bytes ? 1 : 0;
+	if (ask.what > PARTS_ROOTS || ask.first >= count || ask.parts > count - ask.first)
 		roami_node_fail(node, "node %u asked for parts beyond the heap", request->from);
 	roami_parts_apply(node, request->from, &ask, &clock, &answer);
 	roami_reply(node, request, &part, 1);
@@ -116,6 +124,18 @@ bool roami_parts_free(struct roami_node *node, unsigned region, uint32_t first, 
 	roami_assert(region < node->region_count);
 	node->reach[0]->parts(node, &ask, NULL, &answer);
 	return answer.done != 0;
+}
+
+uint64_t roami_parts_roots(struct roami_node *node, uint64_t set)
+{
+	struct roami_parts_ask ask = {.what = PARTS_ROOTS, .interval = set};
+	struct roami_parts_answer answer;
+
+	roami_assert(set < node->layout.heap_bytes);
+	node->reach[0]->parts(node, &ask, NULL, &answer);
+	if (answer.interval >= node->layout.heap_bytes)
+		roami_node_fail(node, "node 0: malformed reply from the heap pool");
+	return answer.interval;
 }
 
 /* -------------------------------------------------------------------------------------- places */

@@ -18,7 +18,7 @@ struct roami_parts_ask {
 	uint32_t parts;
 	uint32_t flag; /* a block; used */
 	uint32_t spare;
-	uint64_t interval;
+	uint64_t interval; /* or roots */
 };
 
 struct roami_parts_answer {
@@ -28,7 +28,7 @@ struct roami_parts_answer {
 	uint32_t state; /* of one part, looked at */
 	uint32_t node;
 	uint32_t spare;
-	uint64_t interval;
+	uint64_t interval; /* or roots */
 };
 
 /*
@@ -46,6 +46,12 @@ bool roami_parts_take(struct roami_node *node, unsigned region, uint32_t parts, 
 void roami_parts_put(struct roami_node *node, unsigned region, uint32_t first, uint32_t parts,
 		     bool used, uint64_t interval);
 bool roami_parts_free(struct roami_node *node, unsigned region, uint32_t first, uint64_t interval);
+
+/*
+ * The heap offset of the table of roots (api/root.c); 0: there is none.  `set`, if it is not 0, is
+ * noted first.  app, may block.
+ */
+uint64_t roami_parts_roots(struct roami_node *node, uint64_t set);
 
 /* ---- placement: untouched pages get homes. */
 struct roami_placement {

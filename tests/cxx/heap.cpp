@@ -26,6 +26,11 @@ struct all {
 	unsigned ready = 0;
 };
 
+struct named {
+	all *shared;
+	std::uint32_t nodes;
+};
+
 all *shared;
 
 void fill()
@@ -87,6 +92,13 @@ void work()
 {
 	const auto nodes = roam_nodes();
 
+	check(roam::root<named>("named")->shared == shared);
+	try {
+		roam::root<int>("named");
+		check(false);
+	} catch (const roam::error &error) {
+		check(error.err() == ROAM_EMISMATCH);
+	}
 	fill();
 	roam::barrier();
 	check(shared->names.size() == 50 * nodes && shared->deque.size() == 50 * nodes);
@@ -108,6 +120,7 @@ void work()
 int main(int, char **argv)
 {
 	shared = roam::make<all>();
+	roam::root<named>("named")->shared = shared;
 	roam::parallel(static_cast<unsigned>(std::atoi(argv[1])), work);
 	roam::destroy(shared);
 	return 0;

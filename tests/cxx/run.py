@@ -13,6 +13,7 @@ import tempfile
 STRICT = ['-std=c++17', '-O1', '-Wall', '-Wextra', '-Wpedantic', '-Wconversion', '-Wshadow', '-Werror']
 # What does not compile, and what the compiler says of it.
 REFUSED = {
+    'roam::root<std::vector<int>>("a")': 'a root is bytes',
     'roam::transaction([text = std::string()] {})': 'captures by value must have no destructor',
     'roam::transaction([] { return std::string(); })': 'returns must have no destructor',
     'roam::element<bool>::text()': 'no field: integers',
@@ -82,7 +83,7 @@ def main():
         for expression, why in REFUSED.items():
             text = os.path.join(out, 'refused.cpp')
             with open(text, 'w', encoding='utf-8') as file:
-                file.write(f'#include <roam/pastset.hpp>\n#include <roam/tx.hpp>\nvoid f() {{ {expression}; }}\n')
+                file.write(f'#include <roam/roam.hpp>\n#include <roam/tx.hpp>\nvoid f() {{ {expression}; }}\n')
             said = call([compiler, *STRICT, *include, '-fsyntax-only', text], status=1)
             if why not in said:
                 sys.exit(f'FAILED: {expression}: {said[-2000:]}')

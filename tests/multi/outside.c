@@ -259,6 +259,8 @@ static int call_regions(void)
 	CALL(free, ROAM_ENOTOURS, ROAM_ESTATE, roam_free(anywhere()))                              \
 	CALL(realloc, NULL_BLOCK + ROAM_ENOTOURS, NULL_BLOCK + ROAM_ESTATE,                        \
 	     alloc_err(roam_realloc(anywhere(), 1, 2)))                                            \
+	CALL(root, ROAM_OK, NULL_BLOCK + ROAM_ESTATE,                                              \
+	     alloc_err(roam_root("outside", 64, ROAM_WRITE)))                                      \
 	VOID(errno, NOTHING, NOTHING, roam_errno())                                                \
 	CALL(touch, ROAM_ENOTOURS, ROAM_ESTATE, roam_touch(anywhere(), 1, ROAM_WRITE))             \
 	OWN(read, ROAM_OK, ROAM_OK, read)                                                          \

@@ -450,6 +450,20 @@ def soon_cases(seeds):
         yield (f'soon {start} 4 {env}', right, started(start, 'soon', start, 4, 200), 'in time', env)
 
 
+def root_cases():
+    """Named blocks: however nodes start, and however they reach node 0's table."""
+    quiet = {'ROAM_LOG': 'error'}
+    for text, env in matrix([0]):
+        yield (f'roots fork 3 {text}', right, started('fork', 'roots', 'fork', 3), 'roots right', {**env, **quiet})
+    for start, env in (('run', {}), ('run', {'ROAM_TRANSPORT': 'udp'}), ('create', {'ROAM_TRANSPORT': 'udp'}),
+                       ('run', {'ROAM_ONESIDED': '0'}),
+                       ('fork', {'ROAM_THREADS': '2'}), *(('fork', {'ROAM_PROTOCOL': one}) for one in ONE_HEAP)):
+        yield (f'roots {start} 4 {env}', right, started(start, 'roots', start, 4), 'roots right', {**env, **quiet})
+    yield ('roots create 3 checked', expect_env, started('create', 'roots', 'create', 3), 0,
+           '^roam: heap: none found$', 'roots right', {'ROAM_CHECK': 'heap', **quiet})
+    yield 'roots fork 1', right, started('fork', 'roots', 'fork', 1), 'roots right', quiet
+
+
 def past_cases(protocols, seeds):
     """Tuples beside pages: under any protocol, and over any transport."""
     for seed in seeds:
@@ -475,6 +489,8 @@ GROUPS = {
     'locks': lambda: list(lock_cases()),
     'soon': lambda: few(soon_cases([0])),
     'soon_more': lambda: [*rest(soon_cases([0])), *soon_cases([1, 2])],
+    'roots': lambda: few(thin(3, root_cases())),
+    'roots_more': lambda: rest(thin(3, root_cases())),
 }
 
 if __name__ == '__main__':

@@ -61,6 +61,24 @@ def files(me, nodes):
     roam.touch(numpy.zeros(3))
 
 
+def named(me, nodes):
+    lock, numbers = roam.Lock(), range(70)
+    for number in numbers if me % 2 == 0 else reversed(numbers):
+        found = roam.array((2, 3), 'i4', name=f'named {number}')
+        assert found.shape == (2, 3)
+        with lock:
+            found += 1
+    roam.barrier()
+    assert all((roam.array(6, 'i4', name=f'named {number}') == nodes).all() for number in numbers)
+    for name, kind, wrong in (('named 3', 'i8', roam.Mismatch), ('', 'i4', roam.Invalid)):
+        try:
+            roam.array(6, kind, name=name)
+        except wrong:
+            continue
+        raise AssertionError((name, kind))
+    roam.barrier()
+
+
 def refused():
     for shape, kind in ((3, 'O'), ((-1, 2), 'f8')):
         try:
@@ -81,6 +99,7 @@ def main():
     me, nodes = roam.node(), roam.nodes()
     counts(me, nodes)
     files(me, nodes)
+    named(me, nodes)
     refused()
     roam.barrier()
     if me == 0:
