@@ -466,8 +466,10 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node);
  * address must be the same on all nodes: in the shared heap, or that of a static.  Until it is
  * used, every address is a free lock, a condition without waiters and a flag that is not set: no
  * call is needed before.  Freeing a block resets the objects in it: in the next block at this
- * address no lock is held and no flag is set.  CREATE and WAIT_FOR_END reset all objects.  100,000
- * objects and more are possible.
+ * address no lock is held and no flag is set.  CREATE and WAIT_FOR_END reset all objects.  A job
+ * may use 16 million of each kind: an address counts once, and takes memory on each node that uses
+ * it until the nodes end, about 300 bytes as a lock and 7 KiB as a barrier, whether or not its
+ * block was freed.
  *
  * Wrong use of a lock (an unlock or a wait by a thread that does not hold it, a second lock by the
  * thread that does) returns its error and changes nothing.  The first misuse of each kind in the

@@ -176,6 +176,7 @@ def many_cases():
     for protocol in harness.protocols():
         yield from (early_reuse(protocol, *how) for how in EARLY)
         yield from (buffers(protocol, pages) for pages in PAGES)
+    yield 'more than a million locks', slow, [harness.program('many_locks'), '1100000'], {}
     yield ('100,000 threads in turn', slow,
            [harness.program('thread_ends'), 'turn', '2'], {})
     for transport, count in (('shm', 1024), ('udp', 100)):
