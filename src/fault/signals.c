@@ -15,6 +15,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "fault/passed.h"
 #include "os/inside.h"
 #include "os/slab.h"
 
@@ -93,6 +94,7 @@ static struct signals_process {
 	struct roami_slabs rooms;       /* stacks */
 	_Atomic(_Atomic uint32_t *) heard;
 	pid_t pid; /* that of the word; it is not inherited */
+	_Atomic bool told; /* of a handler that was installed over ours */
 } roami_signals;
 
 /*
@@ -114,6 +116,7 @@ struct signals_own {
 	const struct roami_slab *room;
 	unsigned depth;
 	uint32_t hint; /* the entry it used last */
+	struct roami_passed_fault last;
 };
 
 static __thread struct signals_own signals_own;
@@ -436,18 +439,54 @@ size_t roami_signals_depth(void)
 	return roami_slabs_depth(&roami_signals.rooms);
 }
 
+static bool signals_answers(int signal, uintptr_t address)
+{
+	struct signals_found found;
+
+	return signals_lookup(signal, address, &found);
+}
+
+/*
+ * Whether the signal was raised by a handler that got a fault of ours: to return repeats the fault.
+ * One that this handler has itself passed on is not ours.
+ */
+__attribute__((noinline)) static bool signals_passed_on(int signal, const siginfo_t *info,
+							const void *context)
+{
+	static const char text[] =
+		"roam: a handler of SIGSEGV or SIGBUS that was installed after roam_start got a "
+		"fault of the shared heap and raised the signal anew: handled. Install such "
+		"handlers (faulthandler.enable() of Python) before roam_start\n";
+	struct roami_passed passed = {.ours = signals_answers, .last = signals_own.last};
+
+	if (!roami_passed_find(&passed, signal, info, context) ||
+	    (passed.context != NULL && passed.context == signals_passing.context))
+		return false;
+	if (!atomic_exchange(&roami_signals.told, true) &&
+	    write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		return true;
+	return true;
+}
+
 static void signals_handler(int signal, siginfo_t *info, void *context)
 {
 	int saved = errno;
-	const ucontext_t *outer = signals_own.context;
+	const ucontext_t *outer = signals_own.context, *now = context;
 	struct signals_found found;
 	bool ours = info->si_code > 0 &&
 		    signals_lookup(signal, (uintptr_t)info->si_addr, &found);
 
 	if (ours) {
 		signals_own.context = context;
+		signals_own.last = (struct roami_passed_fault){
+			(uintptr_t)now->uc_mcontext.gregs[REG_CR2],
+			(uintptr_t)now->uc_mcontext.gregs[REG_RIP]};
 		ours = found.fn(found.arg, info, context);
 		signals_own.context = outer;
+		if (!ours) /* raised anew it would only come again */
+			signals_own.last.code = 0;
+	} else if (info->si_code <= 0) {
+		ours = signals_passed_on(signal, info, context);
 	}
 	if (!ours)
 		signals_pass(signal, info, context, (uintptr_t)__builtin_frame_address(0));

@@ -438,6 +438,53 @@ static void child_thief(struct rig *rig)
 	*(volatile uint8_t *)foreign_page(SIGBUS) = 1;
 }
 
+static void raiser(int number)
+{
+	sigaction(number, &thief_before[number == SIGBUS], NULL);
+	raise(number);
+}
+
+/*
+ * A handler like that of Python's faulthandler: it puts ours back and raises the signal anew, at
+ * once or, where it is blocked, when it returns.  Twice, with a fault at the same address before.
+ */
+static void child_raises(struct rig *rig)
+{
+	struct sigaction action = {.sa_flags = rig->last_page == 0 ? (int)SA_NODEFER : 0};
+	int other = strcmp(rig->engine->name, "uffd") == 0 ? SIGSEGV : SIGBUS;
+	int own = other == SIGBUS ? SIGSEGV : SIGBUS;
+	struct rig mine;
+
+	child_open(&mine, rig);
+	action.sa_handler = raiser;
+	for (unsigned round = 0; round < 2; round++) {
+		sigaction(own, &action, &thief_before[own == SIGBUS]);
+		rig_store(&mine, 2 * PAGE, 1);
+		rig_protect(&mine, 2, 1, ROAM_WRITE, ROAM_NONE);
+		rig_store(&mine, 2 * PAGE, 2);
+		rig_protect(&mine, 2, 1, ROAM_WRITE, ROAM_NONE);
+	}
+	sigaction(other, &action, &thief_before[other == SIGBUS]);
+	if (rig->last_page == 0)
+		raise(other); /* the program's own */
+	*(volatile uint8_t *)foreign_page(other) = 1;
+}
+
+static void raises(struct rig *rig)
+{
+	int other = strcmp(rig->engine->name, "uffd") == 0 ? SIGSEGV : SIGBUS;
+
+	for (uint32_t variant = 0; variant < 2; variant++) {
+		char text[512];
+		int status;
+
+		atomic_store(&rig->last_page, variant);
+		status = in_child(rig, child_raises, text, sizeof(text));
+		CU_ASSERT(WIFSIGNALED(status) && WTERMSIG(status) == other);
+		CU_ASSERT_PTR_NOT_NULL(strstr(text, "Install such handlers"));
+	}
+}
+
 /*
  * Recurses deeper than the stack of a fault.  The compiler is not told what becomes of a frame:
  * clang would keep only the byte of it that is used, and turn the calls into a loop.
@@ -528,6 +575,7 @@ static void crashes(struct rig *rig)
 	atomic_store(&rig->last_page, 1);
 	CU_ASSERT(died_of(rig, child_once, SIGBUS));
 	CU_ASSERT(died_of(rig, child_thief, SIGBUS));
+	raises(rig);
 }
 
 /* A real crash looks as it would without roam: the process dies by the right signal. */
