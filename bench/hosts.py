@@ -9,9 +9,8 @@ to one.
 each: bytes of pages fetched and of diffs, near ones included, datagrams between the hosts, time, and
 what changes of access cost nodes of threads: their number, and the time of each, which interrupts the
 node's other threads.  Ends with status 1 if a program exceeds a limit; none has more datagrams.
-Processes number themselves under a lock, as in the suite.  Where a node's two get numbers in a row, one of
-ocean's three edges lies between the hosts, and it moves .35 of what four nodes do; where the first and the last
-number are one node's, two edges do, and it moves .65: a median tells which was more frequent.
+Processes number themselves under a lock, as in the suite, which gives a node's two numbers in a row (rule 5.9):
+one of ocean's three edges lies between the hosts.
 """
 import argparse
 import contextlib

@@ -161,6 +161,7 @@ struct roami_thread {
 	_Atomic bool registered; /* counted by the barriers of all threads */
 	_Atomic bool strange;    /* has touched the heap without that (transactions) */
 	uint32_t mate;     /* its number in the node's team; 0 also if it is in none */
+	bool came;         /* to a lock or barrier, when the team still waited for first ones */
 	struct roami_streams reads;
 	struct roami_streams claims;
 	/*

@@ -157,6 +157,7 @@ static void team_left(void *arg)
 {
 	struct roami_job *job = arg;
 
+	roami_team_came(job->node);
 	roami_thread_self(job->node)->registered = false;
 	roami_thread_self(job->node)->mate = 0;
 	roami_state_set(job->node, ROAMI_STATE_THREADS, UINT64_MAX, true);

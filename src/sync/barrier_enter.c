@@ -118,6 +118,7 @@ enum roam_err roami_team_set(struct roami_node *node, unsigned threads)
 	free(sync->team_values);
 	sync->team_values = NULL;
 	sync->team = threads;
+	roami_lock_firsts(node, threads);
 	if (threads == 1)
 		return ROAM_OK;
 	sync->team_values = calloc((size_t)threads * ROAM_REDUCE_MAX, sizeof(uint64_t));
@@ -133,6 +134,7 @@ static bool team_last(struct roami_node *node, struct roami_barrier *barrier)
 	struct roami_barrier_wait wait = {&barrier->team_left, atomic_load(&barrier->team_left)};
 
 	roami_contract(sync_of(node)->team > 1);
+	roami_team_came(node);
 	if (atomic_fetch_add(&barrier->team_here, 1) + 1 < sync_of(node)->team) {
 		roami_barrier_await(node, &wait);
 		return false;

@@ -131,6 +131,7 @@ enum roam_err roami_lock_until(struct roami_node *node, uint64_t id, uint64_t un
 	struct roam_sync sync = {ROAM_SYNC_LOCK, false, id, false};
 	struct roami_lock *lock = lock_wanted(node, &sync);
 	struct roami_lock_wait wait = {.node = node, .lock = lock, .until = until};
+	unsigned missing = roami_team_came(node);
 	bool fresh = false, mine;
 
 	roami_spin_lock(node, &lock->spin);
@@ -140,6 +141,8 @@ enum roam_err roami_lock_until(struct roami_node *node, uint64_t id, uint64_t un
 		return ROAM_ESTATE;
 	}
 	wait.ticket = roami_lock_ticket(node, lock);
+	if (missing > 0 && until == ROAMI_FOREVER)
+		roami_lock_first(&wait, missing);
 	if (!lock->token && !lock->asked)
 		lock->mode->ask(node, lock,
 				roami_lock_late(&wait) ? ROAMI_ASK_TRY : ROAMI_ASK_NOW);

@@ -87,6 +87,12 @@ static inline bool roami_lock_may_hold(const struct roami_lock *lock, uint32_t t
  */
 uint32_t roami_lock_ticket(struct roami_node *node, struct roami_lock *lock);
 
+/*
+ * So many tickets behind those that were given, for threads that have none yet: they are the next
+ * ones to be given, or else are passed over when their turn comes.  The spin is held.
+ */
+void roami_lock_reserve(struct roami_node *node, struct roami_lock *lock, unsigned tickets);
+
 /* The calling thread no longer waits for the turn of its ticket. */
 void roami_lock_leave(struct roami_node *node, struct roami_lock *lock, uint32_t ticket);
 
@@ -121,6 +127,14 @@ bool roami_lock_late(const struct roami_lock_wait *wait);
 
 /* Waits for the turn of wait->ticket and takes the lock; false: it is too late. */
 bool roami_lock_await(struct roami_lock_wait *wait, bool *fresh_p);
+
+/* -------------------------------------------------------------------------------- lock_first.c */
+
+/*
+ * The calling thread, which has its ticket, waits a while for the `missing` others of its team, for
+ * whom it has tickets reserved.  The spin is held, and free meanwhile.
+ */
+void roami_lock_first(const struct roami_lock_wait *wait, unsigned missing);
 
 /*
  * ------------------------------------------------------------- lock_msg.c: the queue by messages

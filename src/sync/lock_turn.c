@@ -4,7 +4,9 @@
 #include "sync/lock.h"
 #include "sync/lock_thin.h"
 
-/* A ticket that its thread has given up: no thread waits for its turn. */
+#define LEFT_RESERVED UINT32_MAX /* no thread's */
+
+/* A ticket that its thread has given up, or that is reserved: no thread waits for its turn. */
 struct lock_left {
 	uint32_t thread;
 	uint32_t ticket;
@@ -65,19 +67,51 @@ void roami_lock_ready(struct roami_node *node, struct roami_lock *lock)
 
 /* ------------------------------------------------------------------------------------- tickets */
 
+/* The one that `thread` gave up, or else the first that is reserved; NULL. */
+static struct lock_left *lock_left_for(struct roami_lock *lock, uint32_t thread)
+{
+	struct lock_left *left = (void *)lock->left.items, *first = NULL;
+
+	for (size_t i = 0; i < lock->left.count; i++) {
+		if (left[i].thread == thread)
+			return &left[i];
+		if (left[i].thread == LEFT_RESERVED &&
+		    (first == NULL || (int32_t)(left[i].ticket - first->ticket) < 0))
+			first = &left[i];
+	}
+	return first;
+}
+
 uint32_t roami_lock_ticket(struct roami_node *node, struct roami_lock *lock)
 {
-	struct lock_left *left = (void *)lock->left.items;
-	uint32_t thread = node->env->thread(node), ticket;
+	struct lock_left *left = lock_left_for(lock, node->env->thread(node));
+	uint32_t ticket;
 
 	roami_contract(roami_spin_held(&lock->spin));
-	for (size_t i = 0; i < lock->left.count; i++)
-		if (left[i].thread == thread) {
-			ticket = left[i].ticket;
-			left[i] = left[--lock->left.count];
-			return ticket;
-		}
-	return lock->tickets++;
+	if (left == NULL)
+		return lock->tickets++;
+	ticket = left->ticket;
+	*left = ((struct lock_left *)(void *)lock->left.items)[--lock->left.count];
+	return ticket;
+}
+
+/* Notes that no thread waits for the turn of this ticket. */
+static void lock_leaves(struct roami_node *node, struct roami_lock *lock, uint32_t thread,
+			uint32_t ticket)
+{
+	struct lock_left *left = roami_os_vec_grow(&lock->left, sizeof(*left), 1);
+
+	roami_contract(roami_spin_held(&lock->spin));
+	if (left == NULL)
+		roami_node_fail(node, "no memory for threads that gave up a lock");
+	*left = (struct lock_left){thread, ticket};
+	lock->left.count++;
+}
+
+void roami_lock_reserve(struct roami_node *node, struct roami_lock *lock, unsigned tickets)
+{
+	for (unsigned i = 0; i < tickets; i++)
+		lock_leaves(node, lock, LEFT_RESERVED, lock->tickets++);
 }
 
 /* Passes over tickets given up whose turn has come, up to the turn of `next`.  The spin is held. */
@@ -129,7 +163,6 @@ bool roami_lock_let_go(struct roami_node *node, struct roami_lock *lock, bool ag
 
 void roami_lock_leave(struct roami_node *node, struct roami_lock *lock, uint32_t ticket)
 {
-	struct lock_left *left;
 	bool waiters;
 
 	roami_spin_lock(node, &lock->spin);
@@ -137,11 +170,7 @@ void roami_lock_leave(struct roami_node *node, struct roami_lock *lock, uint32_t
 	    !(lock->next != ROAM_NOBODY && ticket == lock->next_after)) {
 		lock->serving++;
 	} else {
-		left = roami_os_vec_grow(&lock->left, sizeof(*left), 1);
-		if (left == NULL)
-			roami_node_fail(node, "no memory for threads that gave up a lock");
-		*left = (struct lock_left){node->env->thread(node), ticket};
-		lock->left.count++;
+		lock_leaves(node, lock, node->env->thread(node), ticket);
 	}
 	if (lock->token && lock->holder == 0) {
 		waiters = roami_lock_pass_on(node, lock, false);

@@ -176,6 +176,13 @@ void roami_barrier_fix(struct roami_node *node, bool fixed);
  */
 enum roam_err roami_team_set(struct roami_node *node, unsigned threads);
 
+/*
+ * The calling thread of a team has come to a lock or a barrier, or ends: no other thread waits for
+ * it at its own first lock any more.  Returns how many have not come, if any may still be waited
+ * for and the caller comes for the first time; else 0.
+ */
+unsigned roami_team_came(struct roami_node *node);
+
 /* `threads` 0: all threads of the job, those of teams or else the registered ones. */
 enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threads);
 /* By all threads of the job's teams, or else by one thread of each node. */

@@ -209,6 +209,13 @@ struct roami_record_mode {
 	void (*ended)(struct roami_node *node);
 };
 
+/* The threads of a team on their way to their first lock, see lock_first.c. */
+struct roami_firsts {
+	_Atomic bool open;        /* threads that have come wait for those that have not */
+	_Atomic uint32_t missing; /* that have not come to a lock or barrier yet, nor ended */
+	_Atomic uint64_t until;   /* of env->now: the longest; 0: none waits yet */
+};
+
 struct roami_sync_state {
 	const struct roami_record_mode *record_mode;
 	struct roami_records lock_records;    /* in every segment, the locks whose home is there */
@@ -221,6 +228,7 @@ struct roami_sync_state {
 	bool threads_fixed; /* one a node: none registers, see roami_barrier_fix */
 	uint32_t team; /* threads that each node of the job has, fixed; 1: as many as registered */
 	uint64_t *team_values; /* ROAM_REDUCE_MAX of each thread of the team, to be combined */
+	struct roami_firsts firsts;
 	/* Pages with objects: that peers were told of, that peers told of; bits, see objects.c. */
 	_Atomic uint32_t *pages_announced;
 	_Atomic uint32_t *pages_heard;
@@ -273,6 +281,9 @@ uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum 
 size_t roami_lock_item_bytes(unsigned nodes);
 void roami_lock_make(struct roami_node *node, void *item);
 void roami_lock_fini(void *item);
+
+/* The node has another number of threads: those of a team have not come to their first lock yet. */
+void roami_lock_firsts(struct roami_node *node, unsigned threads);
 
 enum roam_err roami_objects_init(struct roami_node *node);
 void roami_objects_fini(struct roami_node *node);
