@@ -120,10 +120,10 @@ struct roam_tx_options {
 /*
  * Runs fn(arg) as a transaction, and returns when it is committed.  `options` may be NULL.  Within
  * a transaction roam_tx just calls fn, as a part of that transaction.  Errors, after which nothing
- * of fn was done: ROAM_EINVAL (no fn), ROAM_EUNSUPPORTED (the job's protocol has no transactions),
- * ROAM_ESTATE (a thread of the node cannot be held; or a function of roam_tx_on_commit or
- * roam_tx_on_abort calls it), ROAM_ETIMEDOUT (the attempts are used up), ROAM_ECANCELED
- * (roam_tx_cancel), those of roam_start.
+ * of fn was done: ROAM_EINVAL (no fn), ROAM_EUNSUPPORTED (the job's protocol has no transactions;
+ * a line says so, once), ROAM_ESTATE (a thread of the node cannot be held; or a function of
+ * roam_tx_on_commit or roam_tx_on_abort calls it), ROAM_ETIMEDOUT (the attempts are used up),
+ * ROAM_ECANCELED (roam_tx_cancel), those of roam_start.
  */
 ROAM_RESULT enum roam_err roam_tx(roam_tx_fn *fn, void *arg, const struct roam_tx_options *options);
 

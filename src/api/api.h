@@ -123,7 +123,9 @@ enum roami_misuse {
 	/* What is wrong is the thread: */
 	ROAMI_MISUSE_STRANGER,
 	ROAMI_MISUSE_TWICE,
-	ROAMI_MISUSE_NEVER
+	ROAMI_MISUSE_NEVER,
+	/* What is wrong is the protocol: */
+	ROAMI_MISUSE_TX
 };
 
 /*

@@ -3,6 +3,18 @@
 
 #include "api/api.h"
 
+/* What the kind's text names: a thread, the protocol or an object. */
+static void misuse_name(struct roami_node *node, enum roami_misuse kind, const void *object,
+			char name[ROAMI_OS_POSITION_BYTES])
+{
+	if (kind == ROAMI_MISUSE_TX)
+		snprintf(name, ROAMI_OS_POSITION_BYTES, "%s", node->protocol->name);
+	else if (kind >= ROAMI_MISUSE_STRANGER)
+		snprintf(name, ROAMI_OS_POSITION_BYTES, "%u", node->env->thread(node));
+	else
+		roami_os_object(object, name);
+}
+
 enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enum roam_err err,
 			    const char *call, const void *object, const void *caller)
 {
@@ -20,6 +32,8 @@ enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enu
 			 "counted wrongly"),
 		[ROAMI_MISUSE_TWICE] = "%s by thread %s, which is registered already",
 		[ROAMI_MISUSE_NEVER] = "%s by thread %s, which is not registered",
+		[ROAMI_MISUSE_TX] =
+			"%s under protocol %s, which has no transactions (ROAM_PROTOCOL=plurix)",
 	};
 	char what[200], name[ROAMI_OS_POSITION_BYTES], position[ROAMI_OS_POSITION_BYTES];
 	uint32_t bit = 1u << kind;
@@ -29,10 +43,7 @@ enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enu
 	if (!node->options->strict &&
 	    (atomic_fetch_or(&node->segments[0].ctl->misused, bit) & bit) != 0)
 		return err;
-	if (kind >= ROAMI_MISUSE_STRANGER)
-		snprintf(name, sizeof(name), "%u", node->env->thread(node));
-	else
-		roami_os_object(object, name);
+	misuse_name(node, kind, object, name);
 	roami_os_position((const uint8_t *)caller - 1, position);
 	snprintf(what, sizeof(what), texts[kind], call, name);
 	if (node->options->strict)

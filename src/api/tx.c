@@ -26,7 +26,8 @@ static enum roam_err tx_node(struct roami_node **node_p)
 	return roami_api_node(node_p, &round);
 }
 
-static enum roam_err tx_run(const struct roami_tx_run *run)
+/* `call`: the public function, which the program's code before `caller` has called. */
+static enum roam_err tx_run(const struct roami_tx_run *run, const char *call, const void *caller)
 {
 	struct roami_node *node;
 	enum roam_err err;
@@ -36,6 +37,8 @@ static enum roam_err tx_run(const struct roami_tx_run *run)
 	tx_inside(true);
 	err = tx_node(&node);
 	tx_inside(false);
+	if (err == ROAM_OK && node->protocol->transactions == NULL)
+		return roami_misused(node, ROAMI_MISUSE_TX, ROAM_EUNSUPPORTED, call, NULL, caller);
 	return err == ROAM_OK ? roami_tx_run(node, run) : err;
 }
 
@@ -46,7 +49,7 @@ enum roam_err roam_tx(roam_tx_fn *fn, void *arg, const struct roam_tx_options *o
 					 .attempts = options != NULL ? options->attempts : 0,
 					 .inside = tx_inside};
 
-	return tx_run(&run);
+	return tx_run(&run, __func__, __builtin_return_address(0));
 }
 
 enum roam_err roam_tx_or_else(roam_tx_fn *first, roam_tx_fn *second, void *arg,
@@ -58,7 +61,9 @@ enum roam_err roam_tx_or_else(roam_tx_fn *first, roam_tx_fn *second, void *arg,
 					 .attempts = options != NULL ? options->attempts : 0,
 					 .inside = tx_inside};
 
-	return second != NULL ? tx_run(&run) : ROAM_EINVAL;
+	if (second == NULL)
+		return ROAM_EINVAL;
+	return tx_run(&run, __func__, __builtin_return_address(0));
 }
 
 void roam_tx_retry(void)

@@ -4,12 +4,15 @@
  * (that nothing was allocated), exits, exits_first (the function ends by pthread_exit, which is no
  * slip of nodes above 0), wrlock, rdlock, once (by the thread that is in the section), realloc (of
  * no block), counts (a barrier for two threads and for three), registers (one more thread on node 1
- * than was counted), late (touches the heap after roam_finish), late_node (in the function).
+ * than was counted), late (touches the heap after roam_finish), late_node (in the function),
+ * tx (under a protocol without transactions).
  */
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <roam/tx.h>
 
 #include "multi.h"
 
@@ -42,11 +45,19 @@ static void again(void)
 	must_fail(roam_once((uint32_t *)shared, again), ROAM_ESTATE);
 }
 
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
 /* Slips in calls that are built from others. */
 static void built(void)
 {
 	struct roam_rwlock *rwlock = (void *)(shared + 8);
 
+	if (strcmp(how, "tx") == 0)
+		for (unsigned i = 0; i < 2; i++)
+			must_fail(roam_tx(nothing, NULL, NULL), ROAM_EUNSUPPORTED);
 	if (strcmp(how, "once") == 0)
 		must(roam_once((uint32_t *)shared, again));
 	if (strcmp(how, "realloc") == 0)

@@ -209,7 +209,8 @@ def slip_cases():
     for how, line in (('wrlock', 'roam_wrlock of .*, which this thread holds already'),
                       ('rdlock', 'roam_rdlock of .*, which this thread holds already'),
                       ('once', 'roam_once of .*, which this thread holds already'),
-                      ('realloc', 'roam_realloc of .*, which is no block of roam_alloc, or freed already')):
+                      ('realloc', 'roam_realloc of .*, which is no block of roam_alloc, or freed already'),
+                      ('tx', r'roam_tx under protocol \w+, which has no transactions .ROAM_PROTOCOL=\w+.')):
         yield (f'slip {how}', expect, [program('slips'), how], 0,
                rf'^roam: warning: node 1: {line}, at multi_slips\+0x[0-9a-f]+( \(\w+\+0x[0-9a-f]+\))?; later',
                'it went on'), {}
