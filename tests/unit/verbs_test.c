@@ -339,6 +339,18 @@ static void test_messages(void)
 	CU_ASSERT_EQUAL(lost_count, 0);
 }
 
+/* The sender learns of free buffers only by parts that carry no message. */
+static void test_one_way(void)
+{
+	ends_open();
+	for (unsigned turn = 0; turn < 100 * MESSAGES && ends[1].delivered < MESSAGES; turn++) {
+		clock_ns += TURN_NS;
+		end_send(&ends[0]);
+		end_poll(&ends[unit_below(&draw, ENDS)]);
+	}
+	CU_ASSERT_EQUAL(ends[1].delivered, MESSAGES);
+}
+
 static void test_silence(void)
 {
 	uint64_t start;
@@ -528,6 +540,7 @@ static CU_TestInfo tests[] = {
 	{"a read that fails ends reads, not the connection", test_reads_fail},
 	{"malformed keys are refused", test_malformed_keys},
 	{"messages come whole and in order, and no buffer is missing", test_messages},
+	{"messages of one node alone come, too", test_one_way},
 	{"a peer is lost that gives no sign of life", test_silence},
 	{"a connection that fails is named, and its peer lost", test_broken},
 	{"malformed parts are refused", test_malformed},
