@@ -281,6 +281,17 @@ def case_chance():
     check('note   its output differs from run to run under SC' in out, out)
 
 
+def case_transactions():
+    """A program of transactions is judged under the protocol that has them."""
+    bank = [os.path.join(APPS, 'plurix-bank'), '-m', 'tx', '-n', '200']
+    out = healthy(*FEW, *bank)
+    name = re.search(r'^note   it runs transactions \(roam_tx\), which only (\w+) has$', out, re.MULTILINE)
+    check(name is not None and f'under {name.group(1)} (SC)\n' in out, out)
+    finds('transacts', rf'^FOUND  fails with status 5, under {name.group(1)}: sick: wrong sum$')
+    healthy(*CHECKS, os.path.join(APPS, 'plurix-tree'), '-m', 'tx', '-n', '50')  # allocates in transactions
+    refused(1, '--sharing: it runs transactions, .*`roam tx report`', '--sharing', *CHECKS, *bank)
+
+
 def case_kernels():
     healthy(*FEW, os.path.join(APPS, 'jump-me'), '-n20000', '-t')
     healthy(*FEW, os.path.join(APPS, 'fft'), '-m10', '-p1')

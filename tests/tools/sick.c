@@ -4,6 +4,7 @@
  * those in the table at the end; "right" makes none, "alone" does not use roam at all.
  */
 #include <roam/roam.h>
+#include <roam/tx.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -534,6 +535,24 @@ static void refuses(void)
 	}
 }
 
+static void count(void *arg)
+{
+	*(uint64_t *)arg += 1;
+}
+
+/* It runs under plurix alone, and is wrong there. */
+static void transacts(void)
+{
+	roam_barrier_all();
+	if (roam_tx(count, &grid[7], NULL) != ROAM_OK)
+		exit(6);
+	roam_barrier_all();
+	if (roam_node() == 1) {
+		fprintf(stderr, "sick: wrong sum\n");
+		exit(5);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*work)(void);
@@ -549,7 +568,7 @@ static const struct {
 	{"small", small}, {"falls", falls}, {"keeps", keeps}, {"lacks", lacks},
 	{"numbers", numbers}, {"verifies", verifies},
 	{"follows", follows},
-	{"chance", chance}, {"refuses", refuses},
+	{"chance", chance}, {"refuses", refuses}, {"transacts", transacts},
 };
 
 static void (*work)(void);

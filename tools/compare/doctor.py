@@ -18,7 +18,8 @@ or gets its nodes from `roam run -n NODES`; the doctor finds out which by starti
 and ScC: as it is, with random delays, without fetching ahead, with ROAM_CHECK=race,statics,sharing,
 pointers, and with ROAM_CHECK=heap; if it needs RC, with ROAM_CHECK=scope.
 What it prints is its answer, as far as it is alike in all runs under SC; "verified ok" counts for all
-of it.  Other ROAM_ variables hold for all runs.  The exit status is 0 if nothing was found, 1 if
+of it.  A program of transactions runs under plurix alone, with ROAM_CHECK=statics and heap.  Other ROAM_
+variables hold for all runs.  The exit status is 0 if nothing was found, 1 if
 something was, 2 for wrong options and programs that make no job, 127 if there is no such program.
 """
 import argparse
@@ -143,6 +144,8 @@ class Doctor:
 
     def examine(self):
         first = self.program.find_style(self.models['SC'], self.args.nodes[0], self.progress)
+        if self.program.transacts is not None:
+            self.take_transactions(self.program.transacts)
         fixed = self.program.style == doctor_runs.FIXED
         for nodes in self.args.nodes[:1] if fixed else self.args.nodes:
             self.examine_on(nodes, first)
@@ -151,6 +154,13 @@ class Doctor:
                 break
         self.progress.clear()
         self.judge()
+
+    def take_transactions(self, only):
+        """Leaves one protocol, the only one that the program can run under."""
+        self.models = {'SC': only}
+        self.findings.add(None, 'transactions', '', f'it runs transactions (roam_tx), which only {only} has',
+                          f'run it with ROAM_PROTOCOL={only}; other protocols, and the checks race, sharing, pointers '
+                          'and scope, were left out', grave=False)
 
     def seeds(self):
         return [{'how': f'ROAM_CHAOS={seed}', 'ROAM_CHAOS': str(seed)}
@@ -181,19 +191,21 @@ class Doctor:
         if hung:
             run = self.start('SC', nodes, 'ROAM_CHECK=statics', {'ROAM_CHECK': 'statics'})
             finds.unseen(self.findings, run, self.program)
-        if any(run.outcome.hung for run in self.fails.values()) or 'RC' not in self.models:
+        model, checks = ('SC', 'statics') if self.program.transacts else ('RC', CHECKS)
+        if any(run.outcome.hung for run in self.fails.values()) or model not in self.models:
             return
-        run = self.start('RC', nodes, f'ROAM_CHECK={CHECKS}', {
-            'ROAM_CHECK': CHECKS,
+        run = self.start(model, nodes, f'ROAM_CHECK={checks}', {
+            'ROAM_CHECK': checks,
             'ROAM_HOT': '0'})  # the first write to a page in each interval faults, and is noted
         finds.races(self.findings, run, self.args.program)
         finds.pointers(self.findings, run, self.args.program)
         finds.sharing(self.findings, run, self.args.program)
         self.weigh_statics(finds.statics(self.findings, run, self.args.program), nodes)
         self.judge_checked(run)
-        run = self.start('RC', nodes, 'ROAM_CHECK=heap', {'ROAM_CHECK': 'heap'})  # it moves blocks apart
+        run = self.start(model, nodes, 'ROAM_CHECK=heap', {'ROAM_CHECK': 'heap'})  # it moves blocks apart
         finds.heap(self.findings, run, self.args.program)
-        self.judge_checked(run)
+        if not self.program.transacts:  # transactions get no blocks under this check
+            self.judge_checked(run)
 
     def judge_checked(self, run):
         """Judges a run with a check that failed, if the check has said nothing and no other run has
@@ -210,7 +222,8 @@ class Doctor:
             for name in names:
                 self.findings.meant_apart(name, True, 'the program verifies its answer, with a copy on each node')
             return
-        if not names or self.program.style != doctor_runs.CREATES or not self.answers[nodes].tells():
+        if not names or self.program.style != doctor_runs.CREATES or not self.answers[nodes].tells() or \
+                self.program.transacts:
             return
         self.progress.count += 1
         run = self.start('RC', nodes, f'ROAM_THREADS={nodes}', {'ROAM_THREADS': str(nodes)})
@@ -244,7 +257,8 @@ class Doctor:
 
     def judge(self):
         if 'SC' in self.fails:
-            self.judge_failed(self.fails['SC'], 'under SC, too: consistency is not the reason')
+            self.judge_failed(self.fails['SC'], f'under {self.models["SC"]}' if self.program.transacts else
+                              'under SC, too: consistency is not the reason')
         else:
             self.judge_weaker()
         for nodes, answers in self.answers.items():

@@ -13,6 +13,8 @@ CREATES, LAUNCHED, FIXED = 'creates', 'launched', 'fixed'  # the ways in which a
 P_WORD = re.compile(r'^-p\d+$')
 COMPUTES = re.compile(r'roam: node (\d+).* computes in \d+ of \d+ threads, at (\S+)\+(0x[0-9a-f]+)(.*)')
 WAITS = re.compile(r'roam: (node \d+).* (waits .*)')
+TRANSACTS = re.compile(r'^roam: (warning: )?node \d+: roam_tx\w* under protocol \w+, which has no transactions',
+                       re.MULTILINE)
 NO_THREAD = re.compile(r'^roam: .*no thread of the job can go on; (.*)$', re.MULTILINE)
 LOOKS_MAX = 5
 LOOKS_S = 0.5   # between two looks at a hung job
@@ -21,13 +23,24 @@ SAME = ('ROAM_CHAOS', 'ROAM_CHECK', 'ROAM_CHECK_STATUS', 'ROAM_CONFLICTS', 'ROAM
         'ROAM_PROTOCOL', 'ROAM_SHARING')
 
 
+def known_protocols(roam):
+    shown = subprocess.run([roam, 'info', 'protocols', '--json'], check=True,
+                           stdout=subprocess.PIPE).stdout
+    return json.loads(shown)['protocols']
+
+
+def transacting(roam):
+    """The protocol that has transactions."""
+    those = [each['name'] for each in known_protocols(roam) if 'transactions' in each['properties']]
+    if not those:
+        raise runs.Failure('no protocol of this build has transactions')
+    return those[0]
+
+
 def protocols(roam):
     """One protocol of each model, if there is one: with copies, and for RC one that checks
     races."""
-    shown = subprocess.run([roam, 'info', 'protocols', '--json'], check=True,
-                           stdout=subprocess.PIPE).stdout
-    known = [each for each in json.loads(shown)['protocols']
-             if 'one_heap' not in each['properties']]
+    known = [each for each in known_protocols(roam) if 'one_heap' not in each['properties']]
     chosen = {}
     for model, wanted in (('SC', 'evicts'), ('RC', 'checks_races'), ('ScC', '')):
         those = [each for each in known if each['model'] == model]
@@ -110,6 +123,10 @@ class Run:
                if line.strip() and not line.startswith('roam: ')]
         return printable(own[-1] if own else self.outcome.last_line())
 
+    def lacks_transactions(self):
+        """Whether the program ran transactions under a protocol that has none."""
+        return TRANSACTS.search(self.outcome.err) is not None
+
     def failed(self):
         return self.outcome.hung or self.outcome.status != 0
 
@@ -135,6 +152,7 @@ class Program:
     def __init__(self, args):
         self.args = args
         self.style = LAUNCHED if args.run else None
+        self.transacts = None  # the protocol to which it was left because it runs transactions
         self.arguments = ['-p{nodes}' if P_WORD.match(word) and not args.run else word
                           for word in args.arguments]
         if any('{nodes}' in word for word in self.arguments) and not args.run:
@@ -180,6 +198,9 @@ class Program:
             progress.say(f'looks how it gets its nodes: {" ".join(self.command(style, nodes))}')
             run = self.start(style, f'{protocol} on {nodes}', 'SC', nodes,
                              {'ROAM_PROTOCOL': protocol})
+            if run.lacks_transactions():
+                self.transacts = protocol = transacting(self.args.roam)
+                run = self.start(style, f'{protocol} on {nodes}', 'SC', nodes, {'ROAM_PROTOCOL': protocol})
             if run.has_nodes(style):
                 self.style = style
                 return run

@@ -272,6 +272,9 @@ def measure(program, protocol, nodes, progress):
                             {'ROAM_PROTOCOL': protocol, 'ROAM_CHECK': 'sharing',
                              'ROAM_SHARING': os.path.join(place, 'pages')})
         progress.clear()
+        if run.failed() and run.lacks_transactions():
+            raise runs.Failure('--sharing: it runs transactions, whose protocol does not show what it writes; '
+                               '`roam tx report` prints the pages on which they conflict')
         if run.failed():
             why = 'it hangs' if run.outcome.hung else run.crashed() or f'status {run.outcome.status}: {run.said()}'
             raise runs.Failure(f'--sharing: {why}; `roam doctor` without --sharing says more')

@@ -19,11 +19,9 @@ such program.
 """
 import argparse
 import getopt
-import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 
@@ -83,16 +81,6 @@ def parse(argv):
     if args.input and not os.access(runs.filled(args.input, args.nodes[0]), os.R_OK):
         raise runs.Failure(f'cannot read {runs.filled(args.input, args.nodes[0])}')
     return args
-
-
-def protocol(roam):
-    """The one that has transactions."""
-    shown = subprocess.run([roam, 'info', 'protocols', '--json'], check=True,
-                           stdout=subprocess.PIPE).stdout
-    for known in json.loads(shown)['protocols']:
-        if 'transactions' in known['properties']:
-            return known['name']
-    raise runs.Failure('no protocol of this build has transactions')
 
 
 class Page:
@@ -170,7 +158,7 @@ def table(conflicts, most):
 
 def measure(args, program):
     """Runs the program once under the check; (what it left, its counters)."""
-    nodes, named, progress = args.nodes[0], protocol(args.roam), Progress(2)
+    nodes, named, progress = args.nodes[0], doctor_runs.transacting(args.roam), Progress(2)
     if program.style is None:
         program.find_style(named, nodes, progress)
     with tempfile.TemporaryDirectory(prefix='roam-tx-') as place:
