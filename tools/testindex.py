@@ -36,7 +36,7 @@ BY_HAND = {
     'src/os/assert.c': ['multi_lone'],
     'src/roam.map': ['rooms', 'multi_outside'],
     'src/transport/verbs.c': ['verbs', 'guest_conform'],
-    'src/transport/verbs_connect.c': ['guest_conform', 'guest_bad'],
+    'src/transport/verbs_connect.c': ['verbs_connect', 'guest_conform', 'guest_bad'],
     'src/transport/verbs_credit.c': ['verbs', 'guest_conform', 'guest_bad'],
     'src/transport/verbs_hello.c': ['fuzz_hello', 'guest_conform'],
     'src/transport/verbs_hello.h': ['fuzz_hello', 'guest_conform'],

@@ -28,7 +28,7 @@
  * so that pages that are there cost nothing.  But a page that made functions begin anew in vain
  * (twice, or ROAM_TX_FALSE times) counts only when it is touched from then on, at the price of a
  * page fault.  ROAM_TX_READS=exact makes it so for all pages, ROAM_TX_READS=resident for none; the
- * counter tx_false says how often an attempt was aborted in vain.
+ * counter tx_false says how often an attempt was aborted in vain, `roam tx report` for which pages.
  * With ROAM_TX_VALIDATE=backward a function whose pages another one has written goes on until it
  * needs a page from another node or returns; if it has stored nothing, it counts.
  *
@@ -71,8 +71,8 @@
  * - Not call what synchronises, creates, waits or ends: locks, conditions, barriers, flags,
  *   reductions, PastSet, roam_create, roam_wait_for_end, roam_finish.  They return ROAM_ESTATE and
  *   do nothing.  Between transactions all of them work as under any other protocol; a transaction
- *   may run while its thread holds locks.  roam_pin returns NULL, roam_unpin ROAM_ESTATE, and
- *   roam_read and the like fail (errno is EBUSY).
+ *   may run while its thread holds locks.  roam_pin and roam_root return NULL, roam_unpin
+ *   ROAM_ESTATE, and roam_read and the like fail (errno is EBUSY).
  * - Not give heap memory to functions of libraries that take locks or memory while they use it,
  *   such as printf("%s"), or qsort of more than a kilobyte.  The transaction may begin anew at any
  *   access to the heap, and, because of the signal (see below), at any instruction of the program's
