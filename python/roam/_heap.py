@@ -1,6 +1,7 @@
 """NumPy arrays in the shared heap, and locks."""
 import os
 
+from . import _arguments
 from ._errors import NoMemory, StateError, must as _must
 from ._library import ffi as _ffi, lib as _lib
 
@@ -47,7 +48,7 @@ def _named(name, size):
     """The address of the block of this name."""
     _here()
     _must(_lib.roam_start())
-    block = _lib.roam_root(name.encode(), size, _lib.ROAM_WRITE)
+    block = _lib.roam_root(_arguments.text('name', name), size, _lib.ROAM_WRITE)
     if block == _ffi.NULL:
         _must(_lib.roam_errno())
     return block

@@ -70,7 +70,8 @@ def named(me, nodes):
             found += 1
     roam.barrier()
     assert all((roam.array(6, 'i4', name=f'named {number}') == nodes).all() for number in numbers)
-    for name, kind, wrong in (('named 3', 'i8', roam.Mismatch), ('', 'i4', roam.Invalid)):
+    for name, kind, wrong in (('named 3', 'i8', roam.Mismatch), ('', 'i4', roam.Invalid),
+                              ('named 3\0', 'i4', roam.Invalid), (3, 'i4', roam.WrongType)):
         try:
             roam.array(6, kind, name=name)
         except wrong:
