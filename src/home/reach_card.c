@@ -225,8 +225,11 @@ void roami_card_fetch(struct roami_node *node, const struct roami_reach *reach,
 {
 	struct landing landing = {node, fetches};
 
-	if (fetches->reads != 0)
+	if (fetches->reads != 0) {
+		roami_msg_reads(node, 1);
 		roami_wait(node, card_landed, &landing);
+		roami_msg_reads(node, -1);
+	}
 	for (unsigned i = 0; i < fetches->count; i++) {
 		if (node->reach[fetches->list[i].home] != reach)
 			continue;

@@ -15,6 +15,11 @@ void roami_msg_aside(struct roami_node *node)
 	roami_count_one(&msg_of(node)->aside_received);
 }
 
+void roami_msg_reads(struct roami_node *node, int change)
+{
+	atomic_fetch_add(&msg_of(node)->reading, (uint32_t)change);
+}
+
 /* poll_lock is held: no handler runs. */
 static void counts_read(const struct roami_node *node, uint64_t *sent_p, uint64_t *received_p)
 {
@@ -33,7 +38,8 @@ bool roami_msg_count(struct roami_node *node, uint64_t *sent_p, uint64_t *receiv
 
 	if (!roami_spin_try(&msg->poll_lock))
 		return false;
-	*kept_p = msg->parked.count != 0 || atomic_load(&msg->out_waiting) != 0;
+	*kept_p = msg->parked.count != 0 || atomic_load(&msg->out_waiting) != 0 ||
+		  atomic_load(&msg->reading) != 0;
 	counts_read(node, sent_p, received_p);
 	roami_spin_unlock(&msg->poll_lock);
 	return true;

@@ -157,6 +157,12 @@ void roami_msg_aside(struct roami_node *node);
 bool roami_msg_count(struct roami_node *node, uint64_t *sent_p, uint64_t *received_p,
 		     bool *kept_p);
 
+/*
+ * A thread waits for what a card reads (1), or no longer does (-1).  That is no message, but others
+ * may wait for what the thread then does: meanwhile roami_msg_count says that messages are kept.
+ */
+void roami_msg_reads(struct roami_node *node, int change);
+
 /* Whether own messages wait for room in a peer's ring. */
 bool roami_msg_stuck(struct roami_node *node);
 

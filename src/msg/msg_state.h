@@ -28,6 +28,7 @@ struct roami_msg {
 	_Atomic uint64_t received;              /* messages since the node was opened */
 	_Atomic uint64_t sent[ROAMI_NODES_MAX]; /* messages, to each node */
 	_Atomic uint64_t aside_received, aside_sent; /* of these, see roami_msg_send_aside */
+	_Atomic uint32_t reading; /* threads that wait for what cards read */
 	struct roami_spin call_lock;
 	struct roami_spin out_lock[ROAMI_NODES_MAX];
 	struct roami_vec out[ROAMI_NODES_MAX]; /* bytes: length word, message, padded */

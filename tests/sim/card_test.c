@@ -2,6 +2,7 @@
  * Pages that a card reads at their home (rules 12): in every round their home writes them and
  * another node reads them.  After the first rounds the reader takes one READ for each page, and
  * asks the home for nothing: no handler runs there while the pages are read.  Counts in the world.
+ * A look at the reader for a hang sees meanwhile that something is under way.
  * Options: seed_options.h.
  */
 #include <stdio.h>
@@ -15,8 +16,11 @@
 #define PAGES  40u
 #define ROUNDS 12u
 #define STEADY 2u /* rounds until every page is announced */
+#define LOOK   100u /* ns between two looks */
 
 enum { HOME, READER };
+
+static uint32_t rounds_read;
 
 /* One byte of each page, another one in each round. */
 static void card_pages(struct world *world, struct roami_node *node, uint32_t round, bool write)
@@ -41,6 +45,7 @@ static void card_read(struct world *world, struct roami_node *node, uint32_t rou
 	uint64_t fetches = world_count(world, ROAMI_STAT_fetches);
 
 	card_pages(world, node, round, false);
+	rounds_read = round + 1;
 	asked = roami_msg_asked(world_node(world, HOME)) - asked;
 	reads = world_count(world, ROAMI_STAT_card_reads) - reads;
 	fetches = world_count(world, ROAMI_STAT_fetches) - fetches;
@@ -48,6 +53,21 @@ static void card_read(struct world *world, struct roami_node *node, uint32_t rou
 		world_fail(world, "round %u: %lu READs, %lu requests, %lu fetches of %u pages",
 			   round, (unsigned long)reads, (unsigned long)asked,
 			   (unsigned long)fetches, PAGES);
+}
+
+/* As long as the reader reads; its node has no message that could be kept. */
+static void card_look(struct world *world, uint32_t round)
+{
+	uint64_t sent, received, seen = 0;
+	bool kept;
+
+	while (rounds_read <= round) {
+		if (roami_msg_count(world_node(world, READER), &sent, &received, &kept))
+			seen += kept;
+		world_sleep(world, LOOK);
+	}
+	if (seen == 0)
+		world_fail(world, "nothing is under way while a card reads");
 }
 
 static void card_main(void *arg)
@@ -63,6 +83,8 @@ static void card_main(void *arg)
 			world_fail(world, "no barrier");
 		if (thread->me == READER)
 			card_read(world, node, round);
+		else if (round >= STEADY)
+			card_look(world, round);
 		if (roami_barrier(node, PAGES * ROAM_PAGE_SIZE, 0) != ROAM_OK)
 			world_fail(world, "no barrier");
 	}
@@ -80,9 +102,11 @@ static bool card_one(const struct seed_options *options, const struct roam_proto
 	struct world *world;
 
 	(void)arg;
+	rounds_read = 0;
 	world_pair(&config, seed, protocol);
 	config.hosts = 2;
 	config.cards = ROAMI_FOREVER;
+	config.read_ns_max = 20 * LOOK;
 	config.prefetch = 0; /* it asks for homes of pages that no node has */
 	config.trace = options->trace;
 	world = seed_pair(&config, card_main, NULL);
