@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "job/job.h"
 #include "transport/verbs.h"
 #include "unit.h"
 
@@ -535,7 +536,38 @@ static void test_reads_fail(void)
 	CU_ASSERT(atomic_load(&ends[0].verbs.peers[1].at) == VERBS_READY);
 }
 
+/* The peers of node 0 whose memory a job lets its card read. */
+static uint64_t chosen(unsigned hosts, unsigned seal, bool onesided, const char *faulty)
+{
+	static struct roami_job job;
+	const struct roam_transport *by[ROAMI_NODES_MAX];
+	struct roami_node_params params = {.me = 0, .nodes = ENDS};
+
+	job.boot.hosts = hosts;
+	job.boot.host[1] = hosts > 1;
+	job.options.onesided = onesided;
+	job.options.seal = seal;
+	strcpy(job.options.transport, "verbs");
+	strcpy(job.options.faulty, faulty);
+	CU_ASSERT_FATAL(roami_job_transports(&job, &params, by));
+	CU_ASSERT(by[0] == &roami_transport_verbs && by[1] == &roami_transport_verbs);
+	return params.read;
+}
+
+/* No layer lies between the card and the node that would not pass on what has landed. */
+static void test_chosen(void)
+{
+	CU_ASSERT_EQUAL(chosen(1, ROAMI_SEAL_AUTO, true, ""), 2);
+	CU_ASSERT_EQUAL(chosen(2, ROAMI_SEAL_OFF, true, ""), 2);
+	CU_ASSERT_EQUAL(chosen(2, ROAMI_SEAL_AUTO, true, "drop=5%"), 2); /* it is not injected */
+	CU_ASSERT_EQUAL(chosen(1, ROAMI_SEAL_AUTO, true, "drop=5%"), 0);
+	CU_ASSERT_EQUAL(chosen(1, ROAMI_SEAL_AUTH, true, ""), 0);
+	CU_ASSERT_EQUAL(chosen(2, ROAMI_SEAL_ENCRYPT, true, ""), 0);
+	CU_ASSERT_EQUAL(chosen(1, ROAMI_SEAL_AUTO, false, ""), 0);
+}
+
 static CU_TestInfo tests[] = {
+	{"cards read where nothing lies between them and the node", test_chosen},
 	{"pages are read by their keys, where there are keys", test_reads},
 	{"a read that fails ends reads, not the connection", test_reads_fail},
 	{"malformed keys are refused", test_malformed_keys},
