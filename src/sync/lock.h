@@ -88,8 +88,9 @@ static inline bool roami_lock_may_hold(const struct roami_lock *lock, uint32_t t
 uint32_t roami_lock_ticket(struct roami_node *node, struct roami_lock *lock);
 
 /*
- * So many tickets behind those that were given, for threads that have none yet: they are the next
- * ones to be given, or else are passed over when their turn comes.  The spin is held.
+ * So many tickets behind those that were given, for threads that have none yet, less those that are
+ * reserved already: they are the next ones to be given, or else are passed over when their turn
+ * comes.  The spin is held.
  */
 void roami_lock_reserve(struct roami_node *node, struct roami_lock *lock, unsigned tickets);
 

@@ -110,7 +110,12 @@ static void lock_leaves(struct roami_node *node, struct roami_lock *lock, uint32
 
 void roami_lock_reserve(struct roami_node *node, struct roami_lock *lock, unsigned tickets)
 {
-	for (unsigned i = 0; i < tickets; i++)
+	const struct lock_left *left = (const void *)lock->left.items;
+	unsigned reserved = 0;
+
+	for (size_t i = 0; i < lock->left.count; i++)
+		reserved += left[i].thread == LEFT_RESERVED;
+	for (; reserved < tickets; reserved++)
 		lock_leaves(node, lock, LEFT_RESERVED, lock->tickets++);
 }
 

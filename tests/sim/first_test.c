@@ -3,7 +3,8 @@
  *
  * together: the threads of both nodes come to the lock at random times, and each node's have it one
  * after the other.  Later the lock does not wait for anybody.
- * missing: one of node 1's threads computes first: the others have the lock when it took too long.
+ * missing: one of node 1's threads computes first: the others have the lock when it took too long,
+ * and no more tickets are reserved than one for that thread.
  * beside: that thread waits at a barrier: nobody waits for it.
  *
  * Options: seed_options.h.
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 
 #include "seed_options.h"
-#include "sync/sync.h"
+#include "sync/sync_state.h"
 #include "world.h"
 
 #define LOCK    ROAM_PAGE_SIZE
@@ -45,12 +46,23 @@ static void first_must(struct first *first, enum roam_err err)
 		world_fail(first->world, "%s", roam_strerror(err));
 }
 
+/* The thread has the lock.  What is left: tickets that no thread waits for. */
+static void first_reserved(struct first *first, struct roami_node *node)
+{
+	const struct roami_lock *lock = roami_table_find(&sync_of(node)->locks, LOCK);
+
+	if (first->story == MISSING && node->me == 1 && lock->left.count > 1)
+		world_fail(first->world, "%lu tickets are reserved for one thread",
+			   (unsigned long)lock->left.count);
+}
+
 static void first_section(const struct first_thread *thread)
 {
 	struct first *first = thread->first;
 	struct roami_node *node = world_node(first->world, thread->node);
 
 	first_must(first, roami_lock(node, LOCK));
+	first_reserved(first, node);
 	first->order[first->taken++] = thread->node;
 	first_must(first, roami_unlock(node, LOCK));
 }
