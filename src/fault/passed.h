@@ -16,6 +16,7 @@ struct roami_passed {
 	struct roami_passed_fault last; /* the thread's last fault that came to our handler */
 	const void *context; /* found: what the other handler got; NULL: it has returned */
 	int signal;
+	uintptr_t address; /* of the thread's last fault */
 	uintptr_t distance, sp;
 };
 

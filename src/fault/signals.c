@@ -41,6 +41,9 @@ static const int signals_known[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SI
 #define RED_ZONE       128
 #define FLAG_DIRECTION 0x400
 
+/* So many faults in a row that another handler has raised anew; one is usual. */
+#define PASSED_MAX 100u
+
 #define OLDER_MAX 8
 #define OLDER_ROOMS 4
 
@@ -117,6 +120,7 @@ struct signals_own {
 	unsigned depth;
 	uint32_t hint; /* the entry it used last */
 	struct roami_passed_fault last;
+	unsigned passed; /* faults in a row that another handler got, and raised anew */
 };
 
 static __thread struct signals_own signals_own;
@@ -446,9 +450,16 @@ static bool signals_answers(int signal, uintptr_t address)
 	return signals_lookup(signal, address, &found);
 }
 
+/* What is left of a fault's frame on the stack must not be taken for another fault's. */
+static void signals_frame_over(const void *context)
+{
+	((ucontext_t *)(uintptr_t)context)->uc_mcontext.gregs[REG_CR2] = 0;
+}
+
 /*
  * Whether the signal was raised by a handler that got a fault of ours: to return repeats the fault.
- * One that this handler has itself passed on is not ours.
+ * One that this handler has itself passed on is not ours.  A handler that is installed again and
+ * again would get the fault for ever.
  */
 __attribute__((noinline)) static bool signals_passed_on(int signal, const siginfo_t *info,
 							const void *context)
@@ -459,9 +470,13 @@ __attribute__((noinline)) static bool signals_passed_on(int signal, const siginf
 		"handlers (faulthandler.enable() of Python) before roam_start\n";
 	struct roami_passed passed = {.ours = signals_answers, .last = signals_own.last};
 
-	if (!roami_passed_find(&passed, signal, info, context) ||
+	if (signals_own.passed >= PASSED_MAX ||
+	    !roami_passed_find(&passed, signal, info, context) ||
 	    (passed.context != NULL && passed.context == signals_passing.context))
 		return false;
+	signals_own.passed++;
+	if (passed.context != NULL)
+		signals_frame_over(passed.context);
 	if (!atomic_exchange(&roami_signals.told, true) &&
 	    write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
 		return true;
@@ -479,11 +494,13 @@ static void signals_handler(int signal, siginfo_t *info, void *context)
 	if (ours) {
 		signals_own.context = context;
 		signals_own.last = (struct roami_passed_fault){
-			(uintptr_t)now->uc_mcontext.gregs[REG_CR2],
-			(uintptr_t)now->uc_mcontext.gregs[REG_RIP]};
+			(uintptr_t)info->si_addr, (uintptr_t)now->uc_mcontext.gregs[REG_RIP]};
 		ours = found.fn(found.arg, info, context);
 		signals_own.context = outer;
-		if (!ours) /* raised anew it would only come again */
+		signals_own.passed = 0;
+		if (ours)
+			signals_frame_over(context);
+		else /* raised anew it would only come again */
 			signals_own.last.code = 0;
 	} else if (info->si_code <= 0) {
 		ours = signals_passed_on(signal, info, context);
