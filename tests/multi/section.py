@@ -46,14 +46,14 @@ def checked(check, wanted, unwanted):
 def named_race():
     """A race names the variable, and the lock or barrier before it."""
     result = run([program('section'), 'race', '3'], env={'ROAM_CHECK': 'race'})
-    if re.search(r'^roam: race: 0x[0-9a-f]+ \(view \+ 0x8, of 24 bytes from 0x[0-9a-f]+\) was written by node '
+    if re.search(r'^roam: race: 0x[0-9a-f]+ \(view \+ 0x[89a-f], of 24 bytes from 0x[0-9a-f]+\) was written by node '
                  r'\d since the barrier 0x[0-9a-f]+ \(multi_section\+0x[0-9a-f]+\)', result.err, re.MULTILINE) is None:
         raise Wrong(f'status {result.status}, {result.err}')
 
 
 def named_hang():
     result = run([program('section'), 'stuck', '3'])
-    if re.search(r'in lock 0x[0-9a-f]+ .*multi_section\+0x', result.err) is None:
+    if re.search(r'in lock (0x[0-9a-f]+)[ ,;].*\1 (is|\()[ ]?multi_section\+0x', result.err) is None:
         raise Wrong(f'status {result.status}, {result.err}')
 
 
