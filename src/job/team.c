@@ -303,6 +303,7 @@ void roami_team_join(struct roami_job *job)
 	roami_os_vec_free(&team->functions, sizeof(void (*)(void)));
 	if (team->mates == NULL)
 		return;
+	roami_team_came(job->node);
 	/*
 	 * While it waits here, this thread counts as a helper, which cannot go on by itself.  One
 	 * that has come in the first one's place is not counted among the node's.

@@ -134,6 +134,8 @@ def cases():
     for threads in ('1', '2'):
         yield (f'a seal at the end, {threads} threads', right, [harness.program('end_seals')],
                {'ROAM_THREADS': threads})
+    yield ('a first lock, and a thread that waits for the end', right, [harness.program('first_ends')],
+           {'ROAM_THREADS': '2'})
 
 
 def flat(how, turns, env=None):
