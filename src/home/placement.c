@@ -67,7 +67,7 @@ static void parts_handle(struct roami_node *node, const struct roam_request *req
 				clock_bytes) != clock_bytes)
 		roami_node_fail(node, "node %u: malformed request to the heap pool", request->from);
 	count = ask.region < node->region_count ? node->self->pool[ask.region].count : 0;
-	if (ask.what == PARTS_ROOTS) /* it is about no part */
+	if (ask.what == PARTS_ROOTS && count != 0) /* it is about no part, but of a region */
 		count = ask.interval < node->layout.heap_bytes ? 1 : 0;
 	if (ask.what > PARTS_ROOTS || ask.first >= count || ask.parts > count - ask.first)
 		roami_node_fail(node, "node %u asked for parts beyond the heap", request->from);
