@@ -15,7 +15,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "fault/passed.h"
 #include "os/inside.h"
 #include "os/slab.h"
 
@@ -40,9 +39,6 @@ static const int signals_known[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SI
 /* Of the x86-64 calling convention. */
 #define RED_ZONE       128
 #define FLAG_DIRECTION 0x400
-
-/* So many faults in a row that another handler has raised anew; one is usual. */
-#define PASSED_MAX 100u
 
 #define OLDER_MAX 8
 #define OLDER_ROOMS 4
@@ -119,8 +115,7 @@ struct signals_own {
 	const struct roami_slab *room;
 	unsigned depth;
 	uint32_t hint; /* the entry it used last */
-	struct roami_passed_fault last;
-	unsigned passed; /* faults in a row that another handler got, and raised anew */
+	uintptr_t last; /* the address of its last fault that came here */
 };
 
 static __thread struct signals_own signals_own;
@@ -443,67 +438,43 @@ size_t roami_signals_depth(void)
 	return roami_slabs_depth(&roami_signals.rooms);
 }
 
-static bool signals_answers(int signal, uintptr_t address)
-{
-	struct signals_found found;
-
-	return signals_lookup(signal, address, &found);
-}
-
-/* What is left of a fault's frame on the stack must not be taken for another fault's. */
-static void signals_frame_over(const void *context)
-{
-	((ucontext_t *)(uintptr_t)context)->uc_mcontext.gregs[REG_CR2] = 0;
-}
-
 /*
- * Whether the signal was raised by a handler that got a fault of ours: to return repeats the fault.
- * One that this handler has itself passed on is not ours.  A handler that is installed again and
- * again would get the fault for ever.
+ * Says why the process will end, if it raised the signal itself and the thread's last fault was one
+ * of ours that did not come here: another handler got it, put ours back and raised it anew.
  */
-__attribute__((noinline)) static bool signals_passed_on(int signal, const siginfo_t *info,
-							const void *context)
+__attribute__((noinline)) static void signals_explain(int signal, const siginfo_t *info,
+						      const ucontext_t *context)
 {
 	static const char text[] =
 		"roam: a handler of SIGSEGV or SIGBUS that was installed after roam_start got a "
-		"fault of the shared heap and raised the signal anew: handled. Install such "
-		"handlers (faulthandler.enable() of Python) before roam_start\n";
-	struct roami_passed passed = {.ours = signals_answers, .last = signals_own.last};
+		"fault of the shared heap, and raised the signal anew. Install such handlers "
+		"(faulthandler.enable() of Python) before roam_start\n";
+	uintptr_t address = (uintptr_t)context->uc_mcontext.gregs[REG_CR2];
+	struct signals_found found;
 
-	if (signals_own.passed >= PASSED_MAX ||
-	    !roami_passed_find(&passed, signal, info, context) ||
-	    (passed.context != NULL && passed.context == signals_passing.context))
-		return false;
-	signals_own.passed++;
-	if (passed.context != NULL)
-		signals_frame_over(passed.context);
+	if ((info->si_code != SI_TKILL && info->si_code != SI_USER) || info->si_pid != getpid() ||
+	    address == signals_own.last || !signals_lookup(signal, address, &found))
+		return;
 	if (!atomic_exchange(&roami_signals.told, true) &&
 	    write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
-		return true;
-	return true;
+		return;
 }
 
 static void signals_handler(int signal, siginfo_t *info, void *context)
 {
 	int saved = errno;
-	const ucontext_t *outer = signals_own.context, *now = context;
+	const ucontext_t *outer = signals_own.context;
 	struct signals_found found;
 	bool ours = info->si_code > 0 &&
 		    signals_lookup(signal, (uintptr_t)info->si_addr, &found);
 
 	if (ours) {
 		signals_own.context = context;
-		signals_own.last = (struct roami_passed_fault){
-			(uintptr_t)info->si_addr, (uintptr_t)now->uc_mcontext.gregs[REG_RIP]};
+		signals_own.last = (uintptr_t)info->si_addr;
 		ours = found.fn(found.arg, info, context);
 		signals_own.context = outer;
-		signals_own.passed = 0;
-		if (ours)
-			signals_frame_over(context);
-		else /* raised anew it would only come again */
-			signals_own.last.code = 0;
 	} else if (info->si_code <= 0) {
-		ours = signals_passed_on(signal, info, context);
+		signals_explain(signal, info, context);
 	}
 	if (!ours)
 		signals_pass(signal, info, context, (uintptr_t)__builtin_frame_address(0));

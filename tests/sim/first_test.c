@@ -17,6 +17,7 @@
 #include "world.h"
 
 #define LOCK    ROAM_PAGE_SIZE
+#define BARRIER (LOCK + 64)
 #define NODES   2u
 #define THREADS 3u
 #define MS      1000000u
@@ -71,7 +72,7 @@ static void first_barrier(const struct first_thread *thread)
 {
 	struct first *first = thread->first;
 
-	first_must(first, roami_barrier(world_node(first->world, thread->node), 0, 0));
+	first_must(first, roami_barrier(world_node(first->world, thread->node), BARRIER, 0));
 }
 
 /* How often the lock went to another node. */
