@@ -66,9 +66,12 @@ static void parts_handle(struct roami_node *node, const struct roam_request *req
 	    roami_vclock_decode(&clock, node->nodes, (const uint8_t *)request->data + sizeof(ask),
 				clock_bytes) != clock_bytes)
 		roami_node_fail(node, "node %u: malformed request to the heap pool", request->from);
-	count = ask.region < node->region_count ? node->self->pool[ask.region].count : 0;
-	if (ask.what == PARTS_ROOTS && count != 0) /* it is about no part, but of a region */
+	if (ask.region >= node->region_count)
+		count = 0;
+	else if (ask.what == PARTS_ROOTS) /* it is about no part */
 		count = ask.interval < node->layout.heap_bytes ? 1 : 0;
+	else
+		count = node->self->pool[ask.region].count;
 	if (ask.what > PARTS_ROOTS || ask.first >= count || ask.parts > count - ask.first)
 		roami_node_fail(node, "node %u asked for parts beyond the heap", request->from);
 	roami_parts_apply(node, request->from, &ask, &clock, &answer);
