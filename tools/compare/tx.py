@@ -158,11 +158,11 @@ def table(conflicts, most):
 
 def measure(args, program):
     """Runs the program once under the check; (what it left, its counters)."""
-    nodes, named, progress = args.nodes[0], doctor_runs.transacting(args.roam), Progress(2)
+    nodes, named, progress = args.nodes[0], doctor_runs.transacting(args.roam), Progress(1)
     if program.style is None:
         program.find_style(named, nodes, progress)
     with tempfile.TemporaryDirectory(prefix='roam-tx-') as place:
-        progress.say(f'{named} on {nodes}, ROAM_CHECK=conflicts')
+        progress.step(f'{named} on {nodes}, ROAM_CHECK=conflicts')
         run = program.start(program.style, 'conflicts', 'SC', nodes,
                             {'ROAM_PROTOCOL': named, 'ROAM_CHECK': 'conflicts',
                              'ROAM_CONFLICTS': os.path.join(place, 'pages')})
