@@ -473,7 +473,7 @@ static void adapt_answered(struct roami_node *node, struct roam_dirty *dirty, ui
 	roami_notice_add_diff(node, dirty->page, dirty->version, ref);
 }
 
-/* Gives notice of an own page.  For a copy, leaves its diff at *place_p and returns its home. */
+/* Gives notice of an own page.  For a copy, leaves its diff (*ref_p) and returns its home. */
 static uint16_t adapt_home(struct roami_node *node, const struct roam_sync *sync,
 			   struct roam_dirty *dirty, uint64_t *ref_p)
 {
