@@ -6,7 +6,6 @@
 #include "sync/lock.h"
 #include "sync/lock_thin.h"
 #include "sync/lock_word.h"
-#include "sync/log.h"
 #include "sync/sync.h"
 
 /* The token came from another node: acquires. */

@@ -2,7 +2,6 @@
  * Whose turn a lock is at this node: its threads by tickets, and the node that follows (rule 5.1).
  */
 #include "sync/lock.h"
-#include "sync/lock_thin.h"
 
 #define LEFT_RESERVED UINT32_MAX /* no thread's */
 
@@ -191,7 +190,7 @@ void roami_lock_leave(struct roami_node *node, struct roami_lock *lock, uint32_t
 }
 
 bool roami_lock_take(struct roami_node *node, struct roami_lock *lock, uint32_t ticket,
-			  bool *fresh_p)
+		     bool *fresh_p)
 {
 	roami_contract(lock->holder != node->env->thread(node) + 1);
 	if (!roami_lock_may_hold(lock, ticket))

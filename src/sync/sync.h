@@ -216,8 +216,6 @@ void roami_object_announce(struct roami_node *node, uint64_t id, _Atomic uint32_
  * nodes forget the objects in it.  app, may block.
  */
 void roami_objects_forget(struct roami_node *node, uint64_t offset, size_t bytes);
-void roami_objects_handle_tell(struct roami_node *node, const struct roam_request *request);
-void roami_objects_handle_forget(struct roami_node *node, const struct roam_request *request);
 
 /* Calls fn for each object with an id in [first, end).  Any thread. */
 void roami_table_each(struct roami_node *node, struct roami_table *table, uint64_t first,

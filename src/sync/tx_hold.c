@@ -12,7 +12,6 @@
 #include "base/thread.h"
 #include "os/inside.h"
 #include "page/page.h"
-#include "sync/sync.h"
 #include "sync/tx.h"
 
 #define AGAIN_NS      200000u

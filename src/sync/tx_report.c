@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "page/page.h"
 #include "page/race.h"
 #include "sync/tx.h"
 
