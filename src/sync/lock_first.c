@@ -42,11 +42,10 @@ unsigned roami_team_came(struct roami_node *node)
 /* All have come, or it took too long. */
 static bool first_over(void *arg)
 {
-	const struct roami_lock_wait *wait = arg;
-	const struct roami_firsts *firsts = &sync_of(wait->node)->firsts;
+	struct roami_node *node = arg;
+	const struct roami_firsts *firsts = &sync_of(node)->firsts;
 
-	return !atomic_load(&firsts->open) ||
-	       wait->node->env->now(wait->node) >= atomic_load(&firsts->until);
+	return !atomic_load(&firsts->open) || node->env->now(node) >= atomic_load(&firsts->until);
 }
 
 void roami_lock_first(const struct roami_lock_wait *wait, unsigned missing)
@@ -60,7 +59,7 @@ void roami_lock_first(const struct roami_lock_wait *wait, unsigned missing)
 	roami_node_waits(node, ROAM_SYNC_LOCK + 1, wait->lock->id, ROAMI_WAITS_ENDS);
 	atomic_compare_exchange_strong(&firsts->until, &none, node->env->now(node) + FIRST_NS);
 	roami_wait_until(node, atomic_load(&firsts->until));
-	roami_wait(node, first_over, (void *)(uintptr_t)wait);
+	roami_wait(node, first_over, node);
 	roami_wait_until(node, ROAMI_FOREVER);
 	roami_node_waits_no_more(node);
 	atomic_store(&firsts->open, false);
