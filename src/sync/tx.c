@@ -395,10 +395,10 @@ static void tx_token_ahead(struct roami_node *node)
 	if (fair == 0 || tx->lost < fair)
 		return;
 	tx->ahead = roami_tx_token_take(node);
-	if (tx->ahead && node->options->tx_commit == ROAMI_TX_COMMIT_PAGES)
+	roami_contract(tx->ahead); /* no attempt is open that could be doomed meanwhile */
+	if (node->options->tx_commit == ROAMI_TX_COMMIT_PAGES)
 		roami_tx_stop_others(node);
-	if (tx->ahead)
-		tx_keep(node, tx->lost - fair);
+	tx_keep(node, tx->lost - fair);
 	ROAMI_COUNT(node->stats, tx_fair, 1);
 }
 
