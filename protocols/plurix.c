@@ -393,16 +393,12 @@ static void plurix_invalidate(struct roami_node *node, struct plurix_calls *call
 	}
 }
 
-/* Becomes the owner of the page, of which others may have copies for a while yet. */
-static void plurix_lock(struct roami_node *node, uint32_t page, size_t place)
+/* This node owns the page from here on; others have the copies of its copyset. */
+static void plurix_own(struct roami_node *node, uint32_t page)
 {
-	struct plurix_calls calls = {.used = 0};
 	struct ivy_page *data = roami_page_data(node, page);
 
-	if (ivy_owns(ivy_look(node, page)))
-		return;
-	plurix_take(node, &calls, page, place);
-	plurix_await(node, &calls);
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	data->until = roami_now(node);
 	roami_page_move(node, page, IVY_OWNER);
@@ -410,6 +406,18 @@ static void plurix_lock(struct roami_node *node, uint32_t page, size_t place)
 		roami_page_move(node, page, IVY_SHARED);
 	roami_page_set_home(node, page, true);
 	roami_page_unlock(node, page);
+}
+
+/* Becomes the owner of the page, of which others may have copies for a while yet. */
+static void plurix_lock(struct roami_node *node, uint32_t page, size_t place)
+{
+	struct plurix_calls calls = {.used = 0};
+
+	if (ivy_owns(ivy_look(node, page)))
+		return;
+	plurix_take(node, &calls, page, place);
+	plurix_await(node, &calls);
+	plurix_own(node, page);
 }
 
 /*
@@ -429,15 +437,8 @@ static void plurix_validate(struct roami_node *node, const uint32_t *pages, size
 	for (size_t i = 0; i < count; i++)
 		plurix_invalidate(node, &calls, pages[i]);
 	plurix_await(node, &calls);
-	for (size_t i = 0; i < count; i++) {
-		struct ivy_page *data = roami_page_data(node, pages[i]);
-
-		roami_page_lock(node, pages[i]);
-		data->until = roami_now(node);
-		roami_page_move(node, pages[i], IVY_OWNER);
-		roami_page_set_home(node, pages[i], true);
-		roami_page_unlock(node, pages[i]);
-	}
+	for (size_t i = 0; i < count; i++)
+		plurix_own(node, pages[i]);
 }
 
 static void plurix_commit(struct roami_node *node, const uint32_t *pages, size_t count)
