@@ -98,14 +98,9 @@ static void env_wait(struct roami_node *node, uint64_t ticket, bool (*condition)
 		abort(); /* a call with ROAM_DP_TRY waits */
 }
 
-static void env_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
-{
-	(void)node, (void)peer, (void)ticket;
-}
-
 static const struct roami_sleep env_sleep = {
 	.wait = env_wait,
-	.changed = env_changed,
+	.changed = no_sleep_changed,
 	.until = no_sleep_until,
 	.sent = no_sleep_sent,
 	.begin = no_sleep_begin,

@@ -4,6 +4,13 @@
 
 #include "base/node.h"
 
+static inline void no_sleep_changed(struct roami_node *node, unsigned peer, uint64_t ticket)
+{
+	(void)node;
+	(void)peer;
+	(void)ticket;
+}
+
 static inline void no_sleep_until(struct roami_node *node, uint64_t when)
 {
 	(void)node;
