@@ -208,7 +208,7 @@ def frames_between(size, switch, warned):
         told = [[each for each in said if re.fullmatch(wanted, each)] for wanted in lines]
         # A node that sends little may end before it can tell.
         if result.status != 0 or 'verified ok' not in result.out or sum(map(len, told)) != len(said) or \
-                any(len(each) > 1 for each in told):
+                bool(said) != warned or any(len(each) > 1 for each in told):
             raise Wrong(f'status {result.status}, {result.err!r}')
     nothing_left()
 
