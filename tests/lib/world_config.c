@@ -182,7 +182,6 @@ void world_mates(struct world_config *config, uint64_t seed, const struct roam_p
 		 const struct world_mates *mates)
 {
 	world_draw(config, seed, protocol);
-	world_nodes(config, mates->nodes);
 	config->nodes = mates->nodes;
 	for (unsigned i = 0; i < mates->nodes; i++)
 		config->threads[i] = i == mates->node ? mates->threads : 1;

@@ -191,7 +191,6 @@ static bool keeps_ran(struct keeps *keeps, const struct roam_protocol *protocol,
 
 	keeps_now = keeps;
 	world_pair(&config, seed, protocol);
-	config.threads[0] = config.threads[1] = 1;
 	config.hosts = 1;
 	config.onesided = true;
 	config.lock_slots = 0;

@@ -110,7 +110,6 @@ static bool round_one(const struct seed_options *options, const struct roam_prot
 	(void)arg;
 	world_pair(&config, seed, protocol);
 	config.nodes = 2 + (unsigned)(seed % 2);
-	config.threads[2] = 1;
 	config.heap_pages = 2 * PAGES + 1;
 	config.hosts = 1;
 	config.queue_max = 64;
