@@ -109,13 +109,12 @@ static bool rings_make(int fd, struct xdp_socket *xdp)
 	       ring_make(fd, XDP_TX_RING, &xdp->out, xdp->slots * xdp->slot_chunks);
 }
 
-static bool rings_open(int fd, struct xdp_socket *xdp)
+static bool rings_map(int fd, struct xdp_socket *xdp)
 {
 	struct xdp_mmap_offsets at;
 	socklen_t bytes = sizeof(at);
 
-	return rings_make(fd, xdp) &&
-	       getsockopt(fd, SOL_XDP, XDP_MMAP_OFFSETS, &at, &bytes) == 0 &&
+	return getsockopt(fd, SOL_XDP, XDP_MMAP_OFFSETS, &at, &bytes) == 0 &&
 	       bytes == sizeof(at) &&
 	       ring_map(fd, &xdp->fill, &at.fr, XDP_UMEM_PGOFF_FILL_RING, sizeof(uint64_t)) &&
 	       ring_map(fd, &xdp->sent, &at.cr, XDP_UMEM_PGOFF_COMPLETION_RING,
@@ -447,8 +446,8 @@ static void xdp_busy(int fd, struct xdp_socket *xdp, uint32_t busy_us)
 		xdp->busy_us = busy_us;
 }
 
-static bool xdp_socket_open(struct packet_lane *lane, struct xdp_socket *xdp,
-			    const struct xdp_plan *plan, const char **what)
+/* Opens a socket with its memory and its rings, of no interface yet. */
+static bool xdp_socket_open(struct packet_lane *lane, struct xdp_socket *xdp, const char **what)
 {
 	*what = "a socket of AF_XDP";
 	lane->fd = roami_os_fd(socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
@@ -458,7 +457,13 @@ static bool xdp_socket_open(struct packet_lane *lane, struct xdp_socket *xdp,
 	if (!memory_make(xdp) || !memory_share(lane->fd, xdp))
 		return false;
 	*what = "rings of a socket of AF_XDP";
-	if (!rings_open(lane->fd, xdp))
+	return rings_make(lane->fd, xdp);
+}
+
+static bool xdp_socket_bind(const struct packet_lane *lane, struct xdp_socket *xdp,
+			    const struct xdp_plan *plan, const char **what)
+{
+	if (!rings_map(lane->fd, xdp))
 		return false;
 	for (unsigned i = 0; i < xdp->chunks_in; i++)
 		ring_give(&xdp->fill, (uint64_t)i * XDP_CHUNK);
@@ -471,27 +476,17 @@ static bool xdp_socket_open(struct packet_lane *lane, struct xdp_socket *xdp,
 
 bool xdp_lane_probe(const struct xdp_plan *plan, size_t *bytes, const char **what)
 {
-	const struct packet_lane lane = {.mtu = plan->joins ? PACKET_DATAGRAM : PACKET_STANDARD};
 	struct xdp_socket xdp = {.link = -1};
-	int fd = roami_os_fd(socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0)), error;
-	bool good = fd >= 0;
+	struct packet_lane lane = {.mtu = plan->joins ? PACKET_DATAGRAM : PACKET_STANDARD,
+				   .xdp = &xdp};
+	bool good;
+	int error;
 
-	*what = "a socket of AF_XDP";
 	xdp_sizes(&xdp, &lane, plan);
-	if (good) {
-		*what = "memory to share with the kernel";
-		good = memory_make(&xdp) && memory_share(fd, &xdp);
-	}
-	if (good) {
-		*what = "rings of a socket of AF_XDP";
-		good = rings_make(fd, &xdp);
-	}
+	good = xdp_socket_open(&lane, &xdp, what);
 	error = errno;
 	*bytes = xdp.bytes;
-	if (fd >= 0)
-		close(fd);
-	if (xdp.memory != NULL)
-		roami_os_unmap(xdp.memory, xdp.bytes);
+	xdp_close(&lane);
 	errno = error;
 	return good;
 }
@@ -508,7 +503,8 @@ bool xdp_lane_open(struct packet_lane *lane, struct xdp_socket *xdp, uint32_t en
 	lane->fd = -1;
 	xdp_sizes(xdp, lane, plan);
 	map = xdp_attach(xdp, lane, endpoint, plan->queue, what);
-	good = map >= 0 && xdp_socket_open(lane, xdp, plan, what);
+	good = map >= 0 && xdp_socket_open(lane, xdp, what) &&
+	       xdp_socket_bind(lane, xdp, plan, what);
 	if (good) {
 		*what = "the map of sockets";
 		good = xdp_map_put(map, plan->queue, lane->fd);
