@@ -236,6 +236,9 @@ bool verbs_probe(const struct roam_transport_value *options, char *why, size_t w
 /* The IPv4 address, host byte order, of the device that the options name; 0: `why` says why not. */
 uint32_t verbs_address(const struct roam_transport_params *params, char *why, size_t why_bytes);
 
+/* Memory for the card; NULL: there is none.  It is shared, so that no child gets a copy. */
+uint8_t *verbs_map(size_t bytes);
+
 /* Makes buffers and queues on the listener's device. */
 enum roam_err verbs_memory(struct verbs_state *verbs);
 void verbs_memory_free(struct verbs_state *verbs);

@@ -231,10 +231,18 @@ static enum roam_err memory_refused(const struct verbs_state *verbs)
 	return ROAM_EUNSUPPORTED;
 }
 
-/*
- * As many buffers as the option and the system allow.  Their memory is shared, so that no child
- * gets a copy.
- */
+uint8_t *verbs_map(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		return NULL;
+	roami_os_dontfork(at, bytes);
+	roami_os_dontdump(at, bytes);
+	return at;
+}
+
+/* As many buffers as the option and the system allow. */
 static enum roam_err memory_register(struct verbs_state *verbs)
 {
 	uint64_t most = verbs->params.options != NULL ? verbs->params.options[1].number << 20 : 0;
@@ -248,14 +256,9 @@ static enum roam_err memory_register(struct verbs_state *verbs)
 			return ROAM_EUNSUPPORTED;
 		}
 	verbs->memory_bytes = memory_bytes(verbs);
-	verbs->memory = mmap(NULL, verbs->memory_bytes, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (verbs->memory == MAP_FAILED) {
-		verbs->memory = NULL;
+	verbs->memory = verbs_map(verbs->memory_bytes);
+	if (verbs->memory == NULL)
 		return ROAM_ENOMEM;
-	}
-	roami_os_dontfork(verbs->memory, verbs->memory_bytes);
-	roami_os_dontdump(verbs->memory, verbs->memory_bytes);
 	for (;; verbs->buffers /= 2) {
 		verbs->region = ibv_reg_mr(verbs->domain, verbs->memory, memory_bytes(verbs),
 					   IBV_ACCESS_LOCAL_WRITE);

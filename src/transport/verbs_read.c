@@ -17,7 +17,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "os/os.h"
@@ -378,14 +377,9 @@ static bool read_pages(struct verbs_state *verbs)
 	struct verbs_reads *reads = &verbs->reads;
 	unsigned count = VERBS_READS;
 
-	reads->bounce = mmap(NULL, VERBS_READS * VERBS_READ_MAX, PROT_READ | PROT_WRITE,
-			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (reads->bounce == MAP_FAILED) {
-		reads->bounce = NULL;
+	reads->bounce = verbs_map(VERBS_READS * VERBS_READ_MAX);
+	if (reads->bounce == NULL)
 		return false;
-	}
-	roami_os_dontfork(reads->bounce, VERBS_READS * VERBS_READ_MAX);
-	roami_os_dontdump(reads->bounce, VERBS_READS * VERBS_READ_MAX);
 	for (; count > 0 && reads->region == NULL; count /= 2) {
 		reads->region = ibv_reg_mr(verbs->domain, reads->bounce, count * VERBS_READ_MAX,
 					   IBV_ACCESS_LOCAL_WRITE);
