@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "base/region.h"
 #include "home/home_state.h"
 #include "home/reach.h"
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -269,14 +268,14 @@ static bool key_read(const char *file, int fd, uint8_t *key, char *why, size_t w
 	struct stat stat;
 	size_t bytes;
 	ssize_t got;
-	bool good;
+	bool known = fstat(fd, &stat) == 0, good;
 
-	if (fstat(fd, &stat) == 0 && stat.st_uid != geteuid()) {
+	if (known && stat.st_uid != geteuid()) {
 		snprintf(why, why_bytes, "the key in %s is not safe: it belongs to another user",
 			 file);
 		return false;
 	}
-	if (fstat(fd, &stat) != 0 || (stat.st_mode & 077) != 0) {
+	if (!known || (stat.st_mode & 077) != 0) {
 		snprintf(why, why_bytes,
 			 "the key in %s is not safe: others may read it (chmod 600)", file);
 		return false;

@@ -399,16 +399,14 @@ static unsigned packet_leave(struct packet_state *packet, unsigned to, const str
 	return up ? taken : count;
 }
 
-enum roam_err packet_send(void *state, unsigned to, const struct iovec *parts,
-				 unsigned count)
+enum roam_err packet_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
 {
 	if (count > PACKET_PARTS_MAX)
 		return ROAM_EINVAL;
 	return packet_leave(state, to, parts, count, 1) == 1 ? ROAM_OK : ROAM_EAGAIN;
 }
 
-unsigned packet_send_many(void *state, unsigned to, const struct iovec *messages,
-				 unsigned count)
+unsigned packet_send_many(void *state, unsigned to, const struct iovec *messages, unsigned count)
 {
 	return packet_leave(state, to, messages, 1, count);
 }
@@ -559,8 +557,7 @@ static void packet_tell_line(struct packet_state *packet)
 	packet->line[0] = '\0';
 }
 
-unsigned packet_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max,
-			    int *bad_peer)
+unsigned packet_poll(void *state, roam_deliver_fn *deliver, void *arg, unsigned max, int *bad_peer)
 {
 	struct packet_state *packet = state;
 	struct packet_frame frame;

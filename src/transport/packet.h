@@ -185,8 +185,6 @@ static inline void packet_lane_idle(struct packet_lane *lane)
 		lane->ops->idle(lane);
 }
 
-
-
 /*
  * Opens `alone`, a socket without a ring, by which nothing arrives: the kernel has less to do for a
  * frame there.  `past`: past queues and those that listen to all frames.  The lane can do without.

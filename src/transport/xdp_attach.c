@@ -1,5 +1,4 @@
 /* The program at an interface, in the kernel's instructions, as no compiler for them is needed. */
-#include <errno.h>
 #include <linux/bpf.h>
 #include <linux/if_link.h>
 #include <stddef.h>

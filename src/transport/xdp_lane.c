@@ -1,5 +1,4 @@
 /* A socket of AF_XDP: memory in chunks, and four rings that the kernel shares with us. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
 #include <poll.h>
