@@ -507,7 +507,7 @@ static enum roam_err read_file(struct roami_save_store *store, struct reader *re
 			err = each(reader, &file, &head);
 	}
 	if (err != ROAM_OK)
-		fails(store, err, "%s", name);
+		err = fails(store, err, "%s", name);
 	roami_save_close(&file);
 	return err;
 }

@@ -6,6 +6,7 @@
  * usage: saved fork NODES STEPS [KILL_AT]    CREATE; or
  *        saved spmd STEPS [KILL_AT]          under a launcher
  *        saved whole DIR                     roam_save, roam_load and their errors
+ *        saved cut DIR                       so, and a file is damaged
  *        saved own DIR                       a node other than 0 allocates; under a launcher
  *        saved large DIR                     so, a large block
  *        saved holds DIR                     a lock is held
@@ -196,6 +197,15 @@ static void whole_node(void)
 	check(roam_barrier_all(), "barrier");
 }
 
+/* A file of pages loses its end. */
+static int cut(const char *directory)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/current/pages.0", directory);
+	return truncate(path, 1000);
+}
+
 static int whole(const char *directory)
 {
 	make();
@@ -210,9 +220,10 @@ static int whole(const char *directory)
 	check(roam_load(directory), "load");
 	if (total != 7 || grid[5] != 5 || sparse[12345] != 0)
 		return 3;
-	(void)!roam_alloc(100);
+	if (strcmp(how, "cut") == 0 ? cut(directory) != 0 : roam_alloc(100) == NULL)
+		return 3;
 	printf("load %d\n", roam_load(directory));
-	return 0;
+	return grid[5] == 5 ? 0 : 3;
 }
 
 /* Node 1 has blocks that a resumed run would not have; or holds a lock. */
@@ -274,7 +285,7 @@ int main(int argc, char **argv)
 	if (argc <= at)
 		return 2;
 	how = argv[1];
-	if (strcmp(how, "whole") == 0)
+	if (strcmp(how, "whole") == 0 || strcmp(how, "cut") == 0)
 		return whole(argv[2]);
 	if (strcmp(how, "bytes") == 0)
 		return bytes(argv[2]);

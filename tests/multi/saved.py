@@ -246,9 +246,9 @@ def refused_state(how, line, env=None):
 
 
 def whole():
-    with tempfile.TemporaryDirectory(prefix='roam-saved-') as directory:
-        expect([program('saved'), 'whole', directory], 0, 'roam_load .*: the heap has other blocks',
-               '^load 23$')
+    for how, why in (('whole', 'the heap has other blocks'), ('cut', r'pages\.0 is damaged')):
+        with tempfile.TemporaryDirectory(prefix='roam-saved-') as directory:
+            expect([program('saved'), how, directory], 0, f'roam_load .*: {why}', '^load 23$')
 
 
 def in_rounds():
