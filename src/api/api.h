@@ -33,6 +33,9 @@ struct roami_node *roami_api_node_now(void);
 void *roami_api_alloc(size_t bytes, const struct roam_region *region, const void *from);
 enum roam_err roami_api_free(void *block, const void *from);
 
+/* That, in a public function: the call of the library in the program, not what is behind it. */
+#define CALLER ((const char *)__builtin_return_address(0) - 1)
+
 /*
  * Whether the calling thread runs a transaction; if that is doomed it begins anew.  A thread whose
  * function was left by a jump ends the job.

@@ -10,9 +10,6 @@
 static struct roami_job *const job = &roami_api_job;
 static __thread enum roam_err alloc_err;
 
-/* The call of the library in the program, not what is behind it. */
-#define CALLER ((const char *)__builtin_return_address(0) - 1)
-
 /*
  * The reason why roam does not start was printed; a program that does not check for NULL would
  * crash after that line, so it ends here.

@@ -268,6 +268,7 @@ enum roam_err roam_threads_fixed(void)
 	return err == ROAM_OK ? roami_job_fix_threads(job) : err;
 }
 
+/* Wrong use that returned `err`; in the function that the program calls. */
 #define MISUSED(kind, err, object)                                          \
 	roami_misused(job->node, ROAMI_MISUSE_##kind, err, __func__, object, \
 		      __builtin_return_address(0))
@@ -369,7 +370,6 @@ static enum roam_err synced(enum roam_err err, enum roami_synced_kind kind, uint
 	return err;
 }
 
-/* Wrong use that returned `err`; in the function that the program calls. */
 /*
  * An object is free until it is used, so there is nothing to do.  It must not seal: SPLASH programs
  * may init between their CREATEs.

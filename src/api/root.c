@@ -12,9 +12,6 @@
 
 static struct roami_job *const job = &roami_api_job;
 
-/* The call of the library in the program, not what is behind it. */
-#define CALLER ((const char *)__builtin_return_address(0) - 1)
-
 #define AHEAD 64u /* the alignment of small blocks */
 
 struct root {
