@@ -8,12 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/api.h"
 #include "job/job.h"
 #include "save/store.h"
-#include "sync/lock.h"
+#include "sync/sync.h"
 
 static struct roami_job *const job = &roami_api_job;
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "home/placement.h"
 #include "os/inside.h"
 #include "page/race.h"
 #include "page/sharing.h"

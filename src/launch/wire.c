@@ -1,6 +1,5 @@
 #include "launch/wire.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <sodium.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "save/plan.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/marks.h"
 #include "base/region.h"
