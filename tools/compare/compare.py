@@ -54,20 +54,18 @@ runs.  The exit status is 0 if every result was right, 1 if one was not, 2 for w
 options, 127 if there is no such program.
 """
 import argparse
-import getopt
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 
+import command
 import paper
 import report
 import runs
 import tuples
-from processes import ENDS
 
 NODES_MAX = 64
 CACHE_MAX = 2**32 - 1
@@ -83,14 +81,6 @@ OF_SOME = {
     **dict.fromkeys(('sizes', 'placed'), [PAPER]),
     **dict.fromkeys(('kernels', 'apps'), [PAPER, TUPLES]),
 }
-
-
-class Arguments(argparse.ArgumentParser):
-    """Errors in the format of the other commands."""
-
-    def error(self, message):
-        print(f'roam: compare: {message}; `roam compare --help`', file=sys.stderr)
-        sys.exit(2)
 
 
 def number_list(text):
@@ -144,14 +134,7 @@ def file_name(text):
 def split(parser, argv):
     """The options, and the program with its arguments, which are not parsed; those of `tuples`
     are."""
-    longs = [name[2:] + ('' if action.nargs == 0 else '=') for action in parser._actions
-             for name in action.option_strings if name.startswith('--')]
-    try:
-        options, program = getopt.getopt(argv, 'h', longs)
-    except getopt.GetoptError as error:
-        parser.error(str(error))
-    # As one word, because a value may begin with a minus.
-    ours = [f'{name}={value}' if name[2:] + '=' in longs else name for name, value in options]
+    ours, program = parser.split(argv)
     if program[:1] == [TUPLES] and program[1:]:
         more, rest = split(parser, program[1:])
         if rest:
@@ -161,7 +144,7 @@ def split(parser, argv):
 
 
 def parse(argv):
-    parser = Arguments(prog='roam compare', add_help=False, allow_abbrev=False)
+    parser = command.Arguments('compare')
     parser.add_argument('-h', '--help', action='store_true')
     parser.add_argument('--roam', default=shutil.which('roam') or 'roam')
     parser.add_argument('--protocols', type=names)
@@ -305,15 +288,9 @@ def compare(args):
     return paper.compare(args) if args.kind == PAPER else tuples.compare(args)
 
 
-def end(number, _):
-    """Ends the running program, which has its own session, before this process ends."""
-    sys.exit(128 + number)
-
-
 def main(argv):
     args = parse(argv)
-    for number in ENDS:
-        signal.signal(number, end)
+    command.end_by_signals()
     check_names(args)
     result = compare(args)
     result.write()
@@ -324,11 +301,4 @@ def main(argv):
 
 
 if __name__ == '__main__':
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except runs.Failure as failure:
-        print(f'roam: compare: {failure}', file=sys.stderr)
-        sys.exit(failure.status)
-    except OSError as failure:
-        print(f'roam: compare: {failure}', file=sys.stderr)
-        sys.exit(1)
+    command.run('compare', main)

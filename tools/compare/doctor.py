@@ -23,32 +23,22 @@ variables hold for all runs.  The exit status is 0 if nothing was found, 1 if
 something was, 2 for wrong options and programs that make no job, 127 if there is no such program.
 """
 import argparse
-import getopt
 import json
 import os
 import re
 import shutil
-import signal
 import sys
 
+import command
 import doctor_finds as finds
 import doctor_runs
 import doctor_sharing
 import runs
 from compare import check_program, number_list, positive
-from processes import ENDS
 
 CHECKS = 'race,statics,sharing,pointers'
 CONFIRMS = 3  # more runs under SC before an answer counts as another one
 SEED_CONFIRMS = 100
-
-
-class Arguments(argparse.ArgumentParser):
-    """Errors in the format of the other commands."""
-
-    def error(self, message):
-        print(f'roam: doctor: {message}; `roam doctor --help`', file=sys.stderr)
-        sys.exit(2)
 
 
 def seeds(text):
@@ -58,7 +48,7 @@ def seeds(text):
 
 
 def parse(argv):
-    parser = Arguments(prog='roam doctor', add_help=False, allow_abbrev=False)
+    parser = command.Arguments('doctor')
     parser.add_argument('-h', '--help', action='store_true')
     parser.add_argument('--roam', default=shutil.which('roam') or 'roam')
     parser.add_argument('--nodes', type=number_list, default=[2, 4])
@@ -69,14 +59,8 @@ def parse(argv):
     parser.add_argument('--json')
     parser.add_argument('--sharing', action='store_true')
     parser.add_argument('--html')
-    longs = [name[2:] + ('' if action.nargs == 0 else '=') for action in parser._actions
-             for name in action.option_strings if name.startswith('--')]
-    try:
-        options, program = getopt.getopt(argv, 'h', longs)
-    except getopt.GetoptError as error:
-        parser.error(str(error))
-    args = parser.parse_args([f'{name}={value}' if name[2:] + '=' in longs else name
-                              for name, value in options])
+    options, program = parser.split(argv)
+    args = parser.parse_args(options)
     if args.help:
         print(__doc__.strip())
         sys.exit(0)
@@ -410,15 +394,9 @@ def share(args):
     return 0
 
 
-def end(number, _):
-    """Ends the running program, which has its own session, before this process ends."""
-    sys.exit(128 + number)
-
-
 def main(argv):
     args = parse(argv)
-    for number in ENDS:
-        signal.signal(number, end)
+    command.end_by_signals()
     check_program(args)
     if args.sharing:
         return share(args)
@@ -432,12 +410,4 @@ def main(argv):
 
 
 if __name__ == '__main__':
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except runs.Failure as failure:
-        runs.Progress.clear()
-        print(f'roam: doctor: {failure}', file=sys.stderr)
-        sys.exit(failure.status)
-    except OSError as failure:
-        print(f'roam: doctor: {failure}', file=sys.stderr)
-        sys.exit(1)
+    command.run('doctor', main)

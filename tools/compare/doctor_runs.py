@@ -145,6 +145,12 @@ class Run:
             return f'killed by signal {number}'
         return None
 
+    def why(self):
+        """How it failed, in a few words."""
+        if self.outcome.hung:
+            return 'it hangs'
+        return self.crashed() or f'status {self.outcome.status}: {self.said()}'
+
 
 class Program:
     """The program, its arguments, and how it gets its nodes."""

@@ -276,8 +276,7 @@ def measure(program, protocol, nodes, progress):
             raise runs.Failure('--sharing: it runs transactions, whose protocol does not show what it writes; '
                                '`roam tx report` prints the pages on which they conflict')
         if run.failed():
-            why = 'it hangs' if run.outcome.hung else run.crashed() or f'status {run.outcome.status}: {run.said()}'
-            raise runs.Failure(f'--sharing: {why}; `roam doctor` without --sharing says more')
+            raise runs.Failure(f'--sharing: {run.why()}; `roam doctor` without --sharing says more')
         paths = [os.path.join(place, name) for name in sorted(os.listdir(place))]
         if not paths:
             raise runs.Failure('--sharing: the program ended without its nodes\' end, so nothing was written')

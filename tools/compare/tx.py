@@ -17,21 +17,18 @@ committed in the end without touching it.  An attempt that lost several pages co
 status is 0 if the program's is, 2 for wrong options and programs without transactions, 127 if there is no
 such program.
 """
-import argparse
-import getopt
 import os
 import shutil
-import signal
 import sys
 import tempfile
 
+import command
 import doctor_finds as finds
 import doctor_runs
 import report
 import runs
 from compare import check_program, number_list, positive
 from doctor import Progress, write
-from processes import ENDS
 
 PAGE = 4096
 COUNTERS = ('tx_commits', 'tx_aborts', 'tx_false', 'tx_fair')
@@ -39,16 +36,8 @@ HEADINGS = ('attempts', 'in vain', 'nodes', 'what lies there')
 BLOCKS_MAX = 3  # named of a page
 
 
-class Arguments(argparse.ArgumentParser):
-    """Errors in the format of the other commands."""
-
-    def error(self, message):
-        print(f'roam: tx: {message}; `roam tx --help`', file=sys.stderr)
-        sys.exit(2)
-
-
 def parse(argv):
-    parser = Arguments(prog='roam tx', add_help=False, allow_abbrev=False)
+    parser = command.Arguments('tx')
     parser.add_argument('-h', '--help', action='store_true')
     parser.add_argument('--roam', default=shutil.which('roam') or 'roam')
     parser.add_argument('--nodes', type=number_list, default=[4])
@@ -57,19 +46,13 @@ def parse(argv):
     parser.add_argument('--run', action='store_true')
     parser.add_argument('--input')
     parser.add_argument('--json')
-    longs = [name[2:] + ('' if action.nargs == 0 else '=') for action in parser._actions
-             for name in action.option_strings if name.startswith('--')]
-    try:
-        options, words = getopt.getopt(argv, 'h', longs)
-        if words[:1] == ['report']:
-            more, words = getopt.getopt(words[1:], 'h', longs)
-            options += more
-        elif not any(name in ('-h', '--help') for name, _ in options):
-            parser.error(f'{words[0]}: the command is report' if words else 'report missing')
-    except getopt.GetoptError as error:
-        parser.error(str(error))
-    args = parser.parse_args([f'{name}={value}' if name[2:] + '=' in longs else name
-                              for name, value in options])
+    options, words = parser.split(argv)
+    if words[:1] == ['report']:
+        more, words = parser.split(words[1:])
+        options += more
+    elif not {'-h', '--help'} & set(options):
+        parser.error(f'{words[0]}: the command is report' if words else 'report missing')
+    args = parser.parse_args(options)
     if args.help:
         print(__doc__.strip())
         sys.exit(0)
@@ -168,8 +151,7 @@ def measure(args, program):
                              'ROAM_CONFLICTS': os.path.join(place, 'pages')})
         progress.clear()
         if run.failed():
-            why = 'it hangs' if run.outcome.hung else run.crashed() or f'status {run.outcome.status}: {run.said()}'
-            raise runs.Failure(f'{why}; `roam doctor` says more')
+            raise runs.Failure(f'{run.why()}; `roam doctor` says more')
         paths = [os.path.join(place, name) for name in sorted(os.listdir(place))]
         counters = {name: sum((run.stats or {}).get('counters', {}).get(name, [])) for name in COUNTERS}
         if not paths:
@@ -198,15 +180,9 @@ def text(args, program, conflicts, counters):
         *table(conflicts, args.pages)])
 
 
-def end(number, _):
-    """Ends the running program, which has its own session, before this process ends."""
-    sys.exit(128 + number)
-
-
 def main(argv):
     args = parse(argv)
-    for number in ENDS:
-        signal.signal(number, end)
+    command.end_by_signals()
     check_program(args)
     program = doctor_runs.Program(args)
     conflicts, counters = measure(args, program)
@@ -218,12 +194,4 @@ def main(argv):
 
 
 if __name__ == '__main__':
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except runs.Failure as failure:
-        runs.Progress.clear()
-        print(f'roam: tx: {failure}', file=sys.stderr)
-        sys.exit(failure.status)
-    except OSError as failure:
-        print(f'roam: tx: {failure}', file=sys.stderr)
-        sys.exit(1)
+    command.run('tx', main)
