@@ -68,6 +68,8 @@ BUILDS = {
 COVER = {'cover': ('gcc', ['-Db_coverage=true', '-Dbench=false'], None)}
 WHOLE = ['gcc', 'clang']  # these compile everything, for the warnings; others what their tests need
 SLOWER = {'asan': 4, 'tsan': 8}
+# Lines of what failed tests printed, repeated at a run's end: of a long log only the end may be kept.
+SAID_EACH, SAID_ALL, SAID_COLUMNS = 15, 60, 160
 NIGHT_SECONDS = 600  # more for some seeds, of which each takes a second at most: they hang
 
 
@@ -240,12 +242,29 @@ def judge_skip(permitted, build, test, what):
 
 # ------------------------------------------------------------------------------------ running
 
+def said(record):
+    """The lines of a test's output, without empty ones and, of each stack, all but the top."""
+    text = (record.get('stdout') or '').rstrip('\n') + '\n' + (record.get('stderr') or '')
+    return [line.rstrip()[:SAID_COLUMNS] for line in text.splitlines()
+            if line.strip(' =-') and not re.match(r'\s*#([3-9]|\d\d+) ', line)]
+
+
+def said_last(lines, most):
+    """The last lines; where a sanitizer reports, most of them from its first report."""
+    for at, line in enumerate(lines[:-most]):
+        if re.search(r'(WARNING|ERROR): \w+Sanitizer', line):
+            end = most // 4
+            return lines[at:at + most - end] + lines[len(lines) - end:]
+    return lines[-most:]
+
+
 class Tally:
     """The counts so far."""
 
     def __init__(self):
         self.passed = 0
         self.failed = []
+        self.said = []  # by failed tests: (build and test, lines)
         self.skipped = 0
         self.seconds = []
         self.permitted = permitted_skips()
@@ -275,6 +294,7 @@ class Tally:
         else:
             self.fail(f'{build}: {test}: {record["result"].lower()}; again: '
                       f'tools/test --build {build} {shlex.quote(test)}')
+            self.said.append((f'{build}: {test}, status {record.get("returncode")}', said(record)))
 
 
 def test_log(build, name):
@@ -346,11 +366,24 @@ def run_build(build, words, tally):
         run_tests(build, name, names, tally)
 
 
+def report_said(tally):
+    """The last lines of each failed test, fewer of each where many failed."""
+    left = SAID_ALL
+    for name, lines in tally.said:
+        most = min(left - 1, max(3, min(SAID_EACH, SAID_ALL // len(tally.said) - 1)))
+        if most < 1:
+            return
+        some = said_last(lines, most) or ['(no output)']
+        left -= 1 + len(some)
+        say('\n'.join([f'{name}:', *(f'  {line}' for line in some)]))
+
+
 def report(tally, started):
     say('\nseconds  of CPUs  tests  suite')
     for build, name, tests, seconds, cpu in tally.seconds:
         say(f'{seconds:7.1f}  {cpu:7.1f}  {tests:5}  {build} {name}')
     say(f'{time.monotonic() - started:7.1f}  {cpu_seconds():7.1f}         all')
+    report_said(tally)
     for text in tally.failed:
         say(f'FAILED: {text}')
     say(f'{tally.passed} passed, {len(tally.failed)} failed, {tally.skipped} skipped')
