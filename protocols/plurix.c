@@ -158,7 +158,9 @@ static void plurix_replaces(struct roami_node *node, uint32_t page)
 	if (ivy_owns(state) || state == IVY_EVICTED)
 		return;
 	roami_page_set_twins(node, page, true);
+	roami_page_lock(node, page); /* an invalidation looks, though the page is pending */
 	((struct plurix_page *)roami_page_data(node, page))->blind = true;
+	roami_page_unlock(node, page);
 	if (!plurix_open_copy(node, page, ROAM_WRITE))
 		roami_page_open(node, page, 1, ROAM_WRITE);
 }
@@ -167,8 +169,13 @@ static void plurix_read_fault(struct roami_node *node, uint32_t page)
 {
 	bool open = roami_tx_open(node);
 
-	/* Of what was lost: made after the page was closed, by a fault that was about to write. */
+	/*
+	 * Of what was lost: made after the page was closed, by a fault that was about to write.  A
+	 * handler that has closed the page may still be at work on it.
+	 */
+	roami_page_lock(node, page);
 	roami_twin_drop(node, page);
+	roami_page_unlock(node, page);
 	roami_page_set_twins(node, page, true);
 	if (open && plurix_blind(node, page)) {
 		roami_page_open(node, page, 1, ROAM_WRITE); /* what was written before its loss */

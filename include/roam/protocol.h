@@ -471,7 +471,7 @@ bool roami_checks_races(struct roami_node *node);
  */
 void roami_diff_show(struct roami_node *node, uint32_t page, const uint8_t *diff, size_t bytes);
 
-/* Drops the twin, if there is one. */
+/* Drops the twin, if there is one; under the page lock, pending or not: handlers look at it. */
 void roami_twin_drop(struct roami_node *node, uint32_t page);
 
 /* Replaces the page by `bytes` of another node, plus what was written here since the twin. */

@@ -665,7 +665,7 @@ void roami_twin_drop(struct roami_node *node, uint32_t page)
 	struct roami_page *entry = roami_page_entry(node, page);
 	uint32_t twin = entry->twin;
 
-	roami_contract_owned(node, page);
+	roami_contract_locked(node, page); /* pending is not enough: handlers look at the twin */
 	entry->twin = 0;
 	if (twin != 0)
 		roami_twins_give(node, &twin, 1);
