@@ -17,7 +17,7 @@ def spmd(nodes, letters, *words):
     return launched(nodes, letters, program('saved'), 'spmd', STEPS, *words)
 
 
-def goes_on(protocol, kill_at):
+def goes_on(protocol, kill_at, nodes, letters):
     env = {'ROAM_PROTOCOL': protocol}
     with tempfile.TemporaryDirectory(prefix='roam-saved-') as directory:
         result = run(spmd(3, 'ab', kill_at), env=env_of(environment(directory, 'save', env)),
@@ -25,9 +25,8 @@ def goes_on(protocol, kill_at):
         nothing_left()
         if result.status == 0 or 'killed by signal 9' not in result.err:
             raise Wrong(f'status {result.status}: {result.err[-300:]}')
-        for nodes, letters in ((3, 'ab'), (4, 'abc'), (2, 'a')):
-            well(spmd(nodes, letters), rf'^resumed at {kill_at}\n{right_sum()}$',
-                 environment(directory, 'resume', env))
+        well(spmd(nodes, letters), rf'^resumed at {kill_at}\n{right_sum()}$',
+             environment(directory, 'resume', env))
 
 
 def far_reason():
@@ -44,7 +43,8 @@ def far_reason():
 
 def cases():
     for at, protocol in enumerate(PROTOCOLS):
-        yield (protocol, goes_on, protocol, at % STEPS)
+        nodes, letters = ((3, 'ab'), (4, 'abc'), (2, 'a'))[at % 3]
+        yield (f'{protocol} on {nodes}', goes_on, protocol, at % STEPS, nodes, letters)
     yield ('blocks of a node', far_reason)
 
 

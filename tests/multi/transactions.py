@@ -106,17 +106,26 @@ def odd_cases(protocol):
                f'aborted would not undo what it wrote under {default_protocol()}')
 
 
-def all_cases(count, chaos, nodes):
+def transactional():
     found = those('transactions')
     if not found:
         raise Wrong('no protocol has transactions')
-    for protocol in found:
+    return found
+
+
+def all_cases(count, chaos, nodes):
+    for protocol in transactional():
         yield from cases(protocol, count, chaos, nodes)
         yield from odd_cases(protocol)
 
 
+def long_cases():
+    for protocol in transactional():
+        yield from cases(protocol, count=500, chaos=4, nodes=3)
+
+
 GROUPS = {'quick': lambda: few(all_cases(100, 1, 2)),
-          'more': lambda: [*rest(all_cases(100, 1, 2)), *all_cases(1500, 6, 3)]}
+          'more': lambda: [*rest(all_cases(100, 1, 2)), *long_cases()]}
 
 if __name__ == '__main__':
     main(GROUPS)
