@@ -77,6 +77,8 @@ struct totals {
 	uint64_t reads, foreign;
 };
 
+static char running[400]; /* what the job under way is: printed when it fails */
+
 /* ---------------------------------------------------------------------------------- operations */
 
 static void job_load(void *self, uint64_t offset, void *out, size_t bytes)
@@ -120,14 +122,23 @@ static void job_pause(void *self, unsigned length)
 __attribute__((noreturn)) static void job_fail(void *self, const char *text)
 {
 	(void)self;
-	fprintf(stderr, "FAILED %s\n", text);
+	fprintf(stderr, "FAILED %s\n  %s\n", text, running);
 	abort();
 }
 
 static void job_on_fail(struct roami_node *node, const char *text)
 {
-	fprintf(stderr, "FAILED node %u: %s\n", node->me, text);
+	fprintf(stderr, "FAILED node %u: %s\n  %s\n", node->me, text, running);
 	abort();
+}
+
+/* ThreadSanitizer has found a race, and goes on; its reports do not say which seed ran. */
+void __tsan_on_report(void *report);
+
+void __tsan_on_report(void *report)
+{
+	(void)report;
+	fprintf(stderr, "FAILED race of threads\n  %s\n  %s\n", running, seed_replay());
 }
 
 static void *job_main(void *arg)
@@ -149,6 +160,19 @@ static void *job_main(void *arg)
 }
 
 /* ------------------------------------------------------------------------------------ one seed */
+
+static void job_describe(const struct job *job, const struct roam_protocol *protocol,
+			 const struct random_params *params)
+{
+	snprintf(running, sizeof(running),
+		 "%s, seed %lu, %u nodes, %u threads, %s, chaos %d, joined %d, kinds %d, "
+		 "prefetch %lu, cache %lu, hot %d, tree %u",
+		 protocol->name, (unsigned long)job->seed, job->nodes, params->threads,
+		 job->udp ? "udp" : job->onesided ? "one-sided" : "messages", job->chaos,
+		 job->joined, job->kind_known, (unsigned long)job->options.prefetch,
+		 (unsigned long)job->options.cache_pages, job->options.hot,
+		 (unsigned)job->options.barrier_tree);
+}
 
 /* Sends over udp, or over the rings with the same faults. */
 static void job_lossy(struct job *job, struct rng *rng)
@@ -392,6 +416,7 @@ static bool job_one(const struct seed_options *options, const struct roam_protoc
 	alarm(SECONDS_MAX);
 	job->seed = seed;
 	job_draw(job, options, protocol, &params);
+	job_describe(job, protocol, &params);
 	params.scoped = protocol->model == ROAM_MODEL_SCC;
 	job->program = random_generate(&params);
 	if (options->list)
@@ -401,13 +426,8 @@ static bool job_one(const struct seed_options *options, const struct roam_protoc
 	job_run(job, &params);
 	good = random_check(job->program, job->logs, job->initial, &result);
 	if (!good)
-		printf("FAILED seed %lu: %s\n  %s, %u nodes, %u threads, %s, chaos %d, joined %d, "
-		       "kinds %d, prefetch %lu, cache %lu, hot %d, tree %u\n  %s\n",
-		       (unsigned long)seed, result.error, protocol->name, job->nodes,
-		       params.threads, job->onesided ? "one-sided" : "messages", job->chaos,
-		       job->joined, job->kind_known, (unsigned long)job->options.prefetch,
-		       (unsigned long)job->options.cache_pages, job->options.hot,
-		       job->options.barrier_tree, seed_replay());
+		printf("FAILED seed %lu: %s\n  %s\n  %s\n", (unsigned long)seed, result.error,
+		       running, seed_replay());
 	totals->reads += result.reads;
 	totals->foreign += result.reads_foreign;
 	job_close(job);
