@@ -495,7 +495,8 @@ enum roam_err roam_lock(const void *lock);
  * roam_trylock takes the lock if that is possible without waiting for the section of another
  * thread; else it returns ROAM_EBUSY, also if this thread holds it.  It waits at most for an answer
  * of another node, which a thread of the library gives.  ROAM_EBUSY may also mean that the lock is
- * on its way from one node to another, or is left to one that has waited for long.
+ * on its way from one node to another, is left to one that has waited for long, or is kept for the
+ * threads of a node that come to their first lock together (ROAM_THREADS; 10 ms at most).
  *
  * roam_lock_until waits like roam_lock and gives up when roam_clock_us() has reached `until_us`:
  * ROAM_ETIMEDOUT.  If that is over already it takes the lock if roam_trylock would not have to ask

@@ -195,6 +195,7 @@ enum roam_err roami_lock_try(struct roami_node *node, uint64_t id)
 	struct roami_lock_wait wait = {.node = node, .lock = lock, .until = ROAMI_FOREVER};
 	bool fresh = false, mine;
 
+	roami_team_came(node);
 	roami_spin_lock(node, &lock->spin);
 	if (!lock_tries(node, lock)) {
 		roami_spin_unlock(&lock->spin);

@@ -6,6 +6,9 @@
  * missing: one of node 1's threads computes first: the others have the lock when it took too long,
  * and no more tickets are reserved than one for that thread.
  * beside: that thread waits at a barrier: nobody waits for it.
+ * tries: that thread has tried a lock, and computes: nobody waits for it.
+ * timed: behind a thread that waits for others at its first lock another one tries the lock, which
+ * fails at once, and waits for it with a deadline, which is kept.
  *
  * Options: seed_options.h.
  */
@@ -25,9 +28,9 @@
 #define FIRST   (10 * MS) /* so long threads wait for others */
 #define SOON    (MS / 2) /* what a few sections take */
 
-enum story { TOGETHER, MISSING, BESIDE, STORIES };
+enum story { TOGETHER, MISSING, BESIDE, TRIES, TIMED, STORIES };
 
-static const char *const stories[STORIES] = {"together", "missing", "beside"};
+static const char *const stories[STORIES] = {"together", "missing", "beside", "tries", "timed"};
 
 struct first {
 	struct world *world;
@@ -100,6 +103,42 @@ static bool first_odd(const struct first_thread *thread)
 	       thread->number == THREADS - 1;
 }
 
+/* Whether the thread gets the lock so; if it does it lets go of it. */
+static bool first_got(const struct first_thread *thread, enum roam_err err)
+{
+	struct first *first = thread->first;
+
+	if (err == ROAM_EBUSY || err == ROAM_ETIMEDOUT)
+		return false;
+	first_must(first, err);
+	first_must(first, roami_unlock(world_node(first->world, thread->node), LOCK));
+	return true;
+}
+
+/* Another thread of the node waits at its first lock. */
+static void first_timed(const struct first_thread *thread)
+{
+	struct first *first = thread->first;
+	struct roami_node *node = world_node(first->world, thread->node);
+	uint64_t since;
+
+	world_sleep(first->world, MS);
+	since = world_elapsed(first->world);
+	if (first_got(thread, roami_lock_try(node, LOCK)))
+		world_fail(first->world, "roami_lock_try took a lock for which another waits");
+	first_before(first, since, SOON);
+	since = world_elapsed(first->world);
+	if (first_got(thread, roami_lock_until(node, LOCK, node->env->now(node) + 2 * MS)))
+		world_fail(first->world, "the first lock did not wait for the other threads");
+	first_before(first, since, 2 * MS + SOON);
+}
+
+/* For a thread that does not come. */
+static bool first_waits(const struct first *first)
+{
+	return first->story == MISSING || first->story == TIMED;
+}
+
 static void first_main(void *arg)
 {
 	const struct first_thread *thread = arg;
@@ -107,12 +146,16 @@ static void first_main(void *arg)
 	uint64_t apart = first->story == TOGETHER ? APART : SOON, since;
 
 	if (first_odd(thread)) {
-		if (first->story == MISSING)
+		if (first->story == TRIES)
+			(void)first_got(thread, roami_lock_try(world_node(first->world, 1), LOCK));
+		if (first->story != BESIDE)
 			world_sleep(first->world, 10 * FIRST);
+	} else if (first->story == TIMED && thread->node == 1 && thread->number == 1) {
+		first_timed(thread);
 	} else {
 		world_sleep(first->world, rng_below(world_rng(first->world), (uint32_t)apart));
 		first_section(thread);
-		first_before(first, 0, first->story == MISSING ? FIRST + APART : apart + SOON);
+		first_before(first, 0, first_waits(first) ? FIRST + APART : apart + SOON);
 	}
 	first_barrier(thread);
 	if (thread->node != 0 || thread->number != 1)
