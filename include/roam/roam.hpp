@@ -318,33 +318,54 @@ inline void parallel(unsigned nodes, void (*body)())
 
 /*
  * Called by all nodes: body(i) for each i in [first, last), of which each node takes one piece, in
- * order.  Ends with the barrier of all nodes.
+ * order.  Ends with the barrier of all nodes.  If the bounds are of two types, such as 0 and the
+ * size() of a vector, i is of their common type; a negative bound that does not fit there is
+ * ROAM_EINVAL.
  */
-template <class I, class Body> void parallel_for(I first, I last, Body body)
+template <class I, class J, class Body> void parallel_for(I first, J last, Body body)
 {
-	static_assert(std::is_integral_v<I>, "the bounds of parallel_for are integers");
-	const auto count = first < last ? static_cast<std::uint64_t>(last - first) : 0;
+	static_assert(std::is_integral_v<I> && std::is_integral_v<J>,
+		      "the bounds of parallel_for are integers");
+	using T = std::common_type_t<I, J>;
+
+	if constexpr (std::is_unsigned_v<T>)
+		if (first < I() || last < J())
+			throw error(ROAM_EINVAL);
+	const auto low = static_cast<std::uint64_t>(static_cast<T>(first));
+	const auto high = static_cast<std::uint64_t>(static_cast<T>(last));
+	const std::uint64_t count = static_cast<T>(first) < static_cast<T>(last) ? high - low : 0;
 	const std::uint64_t me = roam_node(), nodes = roam_nodes();
 	const std::uint64_t each = count / nodes, more = count % nodes;
 	const std::uint64_t from = me * each + (me < more ? me : more);
 	const std::uint64_t to = from + each + (me < more ? 1 : 0);
 
 	for (std::uint64_t i = from; i < to; i++)
-		body(static_cast<I>(first + static_cast<I>(i)));
+		body(static_cast<T>(low + i));
 	barrier();
 }
 
-/* Called by all nodes, one thread of each: the sum of their values, at each.  Also a barrier. */
-inline double sum(double value)
+/*
+ * Called by all nodes, one thread of each (with ROAM_THREADS by all): the sum of their values, at
+ * each.  Also a barrier.  A double of floating point numbers, else an integer of 64 bits, signed as T
+ * is.
+ */
+template <class T> auto sum(T value)
 {
-	detail::must(roam_reduce(&value, 1, ROAM_DOUBLE, ROAM_SUM));
-	return value;
-}
+	static_assert(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && sizeof(T) <= 8,
+		      "sum is of integers, float or double");
 
-inline std::int64_t sum(std::int64_t value)
-{
-	detail::must(roam_reduce(&value, 1, ROAM_INT64, ROAM_SUM));
-	return value;
+	if constexpr (std::is_floating_point_v<T>) {
+		double all = value;
+
+		detail::must(roam_reduce(&all, 1, ROAM_DOUBLE, ROAM_SUM));
+		return all;
+	} else {
+		auto all = static_cast<std::int64_t>(value);
+
+		detail::must(roam_reduce(&all, 1, ROAM_INT64, ROAM_SUM));
+		return static_cast<std::conditional_t<std::is_unsigned_v<T>, std::uint64_t,
+						      std::int64_t>>(all);
+	}
 }
 
 } // namespace roam

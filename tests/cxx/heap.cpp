@@ -88,6 +88,38 @@ void waits()
 	}
 }
 
+/* Bounds of one type or of two, at the ends of their types. */
+void loops()
+{
+	unsigned long seen = 0;
+
+	roam::parallel_for(0, shared->marks.size(), [](auto i) { shared->marks[i]++; });
+	for (int i = 0; i < 1001; i++)
+		check(shared->marks[static_cast<std::size_t>(i)] == i + 1);
+	roam::parallel_for(INT32_MAX - 3, INT32_MAX, [&](int) { seen++; });
+	roam::parallel_for(INT64_MAX - 3, UINT64_MAX / 2, [&](std::uint64_t) { seen++; });
+	roam::parallel_for(-3, std::int64_t{2}, [&](std::int64_t i) { seen += i < 2; });
+	check(roam::sum(seen) == 3 + 3 + 5);
+	try {
+		roam::parallel_for(-1, 5u, [](unsigned) { check(false); });
+		check(false);
+	} catch (const roam::error &error) {
+		check(error.err() == ROAM_EINVAL);
+	}
+}
+
+/* Of every type of numbers: wide enough for what the nodes add up to. */
+void sums()
+{
+	const auto nodes = roam_nodes();
+
+	check(roam::sum(1) == nodes && roam::sum(1u) == nodes && roam::sum(1LL) == nodes);
+	check(roam::sum(std::int64_t{-1}) == -static_cast<std::int64_t>(nodes));
+	check(roam::sum(INT32_MAX) == std::int64_t{INT32_MAX} * nodes);
+	check(roam::sum(std::size_t{1} << 40) == std::size_t{nodes} << 40);
+	check(roam::sum(0.5) == nodes * 0.5 && roam::sum(0.5f) == nodes * 0.5);
+}
+
 void work()
 {
 	const auto nodes = roam_nodes();
@@ -112,7 +144,8 @@ void work()
 	for (int i = 0; i < 1001; i++)
 		check(shared->marks[static_cast<std::size_t>(i)] == i);
 	roam::parallel_for(5, 5, [](int) { check(false); });
-	check(roam::sum(static_cast<std::int64_t>(1)) == nodes && roam::sum(0.5) == nodes * 0.5);
+	loops();
+	sums();
 }
 
 } // namespace

@@ -14,6 +14,8 @@ STRICT = ['-std=c++17', '-O1', '-Wall', '-Wextra', '-Wpedantic', '-Wconversion',
 # What does not compile, and what the compiler says of it.
 REFUSED = {
     'roam::root<std::vector<int>>("a")': 'a root is bytes',
+    'roam::sum(true)': 'sum is of integers, float or double',
+    'roam::parallel_for(0, 1.5, [](double) {})': 'the bounds of parallel_for are integers',
     'roam::transaction([text = std::string()] {})': 'captures by value must have no destructor',
     'roam::transaction([] { return std::string(); })': 'returns must have no destructor',
     'roam::element<bool>::text()': 'no field: integers',
