@@ -56,6 +56,7 @@ _TRY = 2 ** 64 - 1  # as a timeout
 # ---------------------------------------------------------------------------------- the program
 
 _forked = False
+_finished = False
 
 
 def _in_child():
@@ -80,7 +81,9 @@ def start():
 
 def finish():
     """Leaves the job when all nodes do.  The end of the program calls it."""
+    global _finished
     if not _forked:
+        _finished = True
         _must(_lib.roam_finish())
 
 
@@ -88,13 +91,21 @@ def finish():
 atexit.register(finish)
 
 
+def _join():
+    """Before roam has started there is one node, 0."""
+    if not _forked and not _finished:
+        start()
+
+
 def node():
     """This node's number."""
+    _join()
     return _lib.roam_node()
 
 
 def nodes():
     """The number of nodes of the job."""
+    _join()
     return _lib.roam_nodes()
 
 

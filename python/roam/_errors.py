@@ -49,7 +49,7 @@ class Unsupported(Error, NotImplementedError):
 
 
 class Mismatch(Error, TypeError):
-    """The element has another template, or X-function."""
+    """The element has another template, or X-function; the array has another size."""
 
 
 class Gone(Error, LookupError):

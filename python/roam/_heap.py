@@ -1,8 +1,10 @@
 """NumPy arrays in the shared heap, and locks."""
+import math
+import operator
 import os
 
 from . import _arguments
-from ._errors import NoMemory, StateError, must as _must
+from ._errors import Mismatch, NoMemory, StateError, must as _must
 from ._library import ffi as _ffi, lib as _lib
 
 _forked = False
@@ -30,14 +32,17 @@ def _block(size):
     if not _together:
         _must(_lib.roam_barrier_all())
         _together = True
-    told = _ffi.new('int64_t[1]')
+    told = _ffi.new('int64_t[2]')
     why = _lib.ROAM_OK
     if _lib.roam_node() == 0:
         block = _lib.roam_alloc(size)
         if block == _ffi.NULL:
             why = _lib.roam_errno()
-        told[0] = int(_ffi.cast('intptr_t', block))
-    _must(_lib.roam_reduce(told, 1, _lib.ROAM_INT64, _lib.ROAM_SUM))
+        told[0], told[1] = int(_ffi.cast('intptr_t', block)), size
+    _must(_lib.roam_reduce(told, 2, _lib.ROAM_INT64, _lib.ROAM_SUM))
+    if told[1] != size:
+        raise Mismatch(_lib.ROAM_EMISMATCH, f'this node asks for {size} bytes, node 0 for {told[1]}: all '
+                       'nodes make the same arrays and locks, in the same order')
     if told[0] == 0:
         _must(why)
         raise NoMemory(_lib.ROAM_ENOMEM, 'node 0 could not allocate')
@@ -56,21 +61,25 @@ def _named(name, size):
 
 def array(shape, dtype='f8', name=None):
     """A NumPy array of zeros in the shared heap.  All nodes call it, in the same order, with the same
-    shape and type, one thread of each; it is a barrier.  With a `name`, of 47 bytes at most, any node
-    may call it at any time: the first call makes the array, later ones find it, Mismatch if it has
-    another size.  The memory lasts until the job ends.  Needs NumPy."""
+    shape and type, one thread of each; it is a barrier, and Mismatch on nodes that ask for another size
+    than node 0 does.  With a `name`, of 47 bytes at most, any node may call it at any time: the first
+    call makes the array, later ones find it, Mismatch if it has another size.  The memory lasts until
+    the job ends.  Needs NumPy."""
     import numpy
 
     kind = numpy.dtype(dtype)
     if kind.hasobject:
         raise ValueError('Python objects cannot be shared: give the array a type of numbers')
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    count = 1
-    for extent in shape:
-        count *= int(extent)
-    if count < 0:
+    try:
+        shape = (operator.index(shape),)
+    except TypeError:
+        shape = tuple(operator.index(extent) for extent in shape)
+    if any(extent < 0 for extent in shape):
         raise ValueError(f'negative dimensions in {shape}')
+    count = math.prod(shape)
     size = max(count * kind.itemsize, 1)
+    if size >= 2 ** 63:
+        raise NoMemory(_lib.ROAM_ENOMEM, f'an array of {size} bytes')
     block = _block(size) if name is None else _named(name, size)
     return numpy.frombuffer(_ffi.buffer(block, size), kind, count).reshape(shape)
 
@@ -91,8 +100,8 @@ def touch(items, write=False):
 
 
 class Lock:
-    """A lock of all nodes, with the methods of threading.Lock.  All nodes make it, in the same order.
-    What was written before it was released is there for the next that acquires it."""
+    """A lock of all nodes, with acquire and release as threading.Lock has them.  All nodes make it, in
+    the same order.  What was written before it was released is there for the next that acquires it."""
 
     def __init__(self):
         self._name = _block(64)
@@ -100,9 +109,11 @@ class Lock:
     def acquire(self, blocking=True, timeout=-1):
         """Whether the lock was taken.  timeout: in seconds; -1: no limit."""
         _here()
+        if timeout != -1 and (not blocking or timeout < 0):
+            raise ValueError(f'timeout {timeout}' + ('' if blocking else ' of a call that does not wait'))
         if not blocking:
             err, refused = _lib.roam_trylock(self._name), _lib.ROAM_EBUSY
-        elif timeout < 0:
+        elif timeout == -1:
             err, refused = _lib.roam_lock(self._name), None
         else:
             until = _lib.roam_clock_us() + int(timeout * 1e6)

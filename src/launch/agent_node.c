@@ -202,7 +202,7 @@ static enum roam_err agent_connect(struct roami_job *job, unsigned asked)
 
 	if (frame == NULL)
 		return ROAM_ENOMEM;
-	roami_build_card(&job->options, &card);
+	roami_build_card(job, &card);
 	card.threads = atomic_load(&roami_job_ctl(job, job->me)->threads);
 	memcpy(card.transport, layers_of(job->node)->card, ROAM_CARD_BYTES);
 	if (!roami_control_send(agent_control(job), ROAMI_FRAME_CARD, job->me, &card, sizeof(card)))

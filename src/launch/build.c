@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/node.h"
+#include "job/job.h"
 #include "launch/control.h"
 #include "os/os.h"
 
@@ -63,7 +64,20 @@ static int build_first(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1; /* the program is the first */
 }
 
-void roami_build_card(const struct roami_options *options, struct roami_boot_card *card)
+/*
+ * Whether this library was loaded while the program ran, as Python does: what the program had
+ * mapped before is not alike in all processes.  No address in the library has a meaning for other
+ * nodes, and only heap addresses name objects there, so it may lie anywhere; not if other libraries
+ * have variables in the heap, whose addresses must be alike.
+ */
+static bool build_late(const struct roami_job *job, const char *file)
+{
+	const char *name = strrchr(file, '/');
+
+	return name != NULL && strncmp(name, "/libroam-late.", 14) == 0 && job->shared.found == 0;
+}
+
+void roami_build_card(const struct roami_job *job, struct roami_boot_card *card)
 {
 	uint64_t base = 0;
 	Dl_info library;
@@ -75,12 +89,15 @@ void roami_build_card(const struct roami_options *options, struct roami_boot_car
 	/* Any function of libroam shows where the library, or this part of it, is loaded. */
 	card->load = build_mix(base, (uintptr_t)roami_build_card);
 	if (dladdr((void *)(uintptr_t)roami_build_card, &library) != 0 &&
-	    (uintptr_t)library.dli_fbase != base && strchr(library.dli_fname, '/') != NULL)
+	    (uintptr_t)library.dli_fbase != base && strchr(library.dli_fname, '/') != NULL) {
 		card->library = build_file(library.dli_fname);
+		if (build_late(job, library.dli_fname))
+			card->load = build_mix(base, 0);
+	}
 	card->options_count = 0;
 	for (unsigned i = 0; roami_option_at(i, &option); i++) {
 		roami_assert(card->options_count < ROAMI_CARD_OPTIONS);
-		roami_option_show(&option, options, value, sizeof(value));
+		roami_option_show(&option, &job->options, value, sizeof(value));
 		card->options[card->options_count++] =
 			option.internal ? 0 : (uint32_t)build_bytes(value, strlen(value));
 	}

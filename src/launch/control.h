@@ -88,7 +88,7 @@ _Static_assert(sizeof(struct roami_boot_start) <= ROAMI_FRAME_PAYLOAD, "a start 
 _Static_assert(sizeof(struct roami_boot_card) <= ROAMI_FRAME_PAYLOAD, "a card is one frame");
 
 /* This program and these options, for the launcher to compare. */
-void roami_build_card(const struct roami_options *options, struct roami_boot_card *card);
+void roami_build_card(const struct roami_job *job, struct roami_boot_card *card);
 
 /*
  * In what `node` does not fit to `first`, in words before "than node 0", and what to do about it;

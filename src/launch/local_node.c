@@ -132,7 +132,7 @@ static enum roam_err local_join(struct roami_job *job, unsigned asked)
 	struct roami_boot_card *card = (void *)roami_job_ctl(job, job->me)->comes;
 
 	*card = (struct roami_boot_card){.asked = asked, .allocs = job->alloc_hash};
-	roami_build_card(&job->options, card);
+	roami_build_card(job, card);
 	return ROAM_OK;
 }
 

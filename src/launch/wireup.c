@@ -480,7 +480,7 @@ static enum roam_err wireup_join(struct roami_job *job, unsigned asked)
 	const struct wireup_card *first = (const void *)wireup_of(job)->blobs[0].data;
 	char line[200];
 
-	roami_build_card(&job->options, &mine.card);
+	roami_build_card(job, &mine.card);
 	if (job->boot.me == 0)
 		wireup_lock_key(job, &mine);
 	roami_wireup_gather(job, &mine, job->boot.me == 0 ? sizeof(mine) : least, least);

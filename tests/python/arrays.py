@@ -1,10 +1,15 @@
 """Shows that arrays of roam.array are one on all nodes, under locks and barriers, and that touched
-ones go through system calls.  Prints `arrays right` on node 0."""
+ones go through system calls, though the library is loaded at other addresses from node to node.
+Prints `arrays right` on node 0."""
+import mmap
+import os
 import tempfile
 
 import numpy
 
-import roam
+before = [mmap.mmap(-1, 4096 * (os.getpid() % 64 + 1)) for _ in range(2)]  # what the library is loaded below
+
+import roam  # pylint: disable=wrong-import-position
 
 
 def counts(me, nodes):
@@ -80,14 +85,27 @@ def named(me, nodes):
     roam.barrier()
 
 
-def refused():
-    for shape, kind in ((3, 'O'), ((-1, 2), 'f8')):
+def refused(me):
+    for shape, kind, wrong in ((3, 'O', ValueError), ((-1, 2), 'f8', ValueError), ((-2, -3), 'f8', ValueError),
+                               ((2.5, 2), 'f8', TypeError), ((2 ** 60, 8), 'f8', roam.NoMemory)):
         try:
             roam.array(shape, kind)
-        except ValueError:
+        except wrong:
             continue
         raise AssertionError((shape, kind))
+    assert roam.array(numpy.int64(5)).shape == (5,) and roam.array([numpy.uint8(2), 3]).shape == (2, 3)
+    try:
+        roam.array(100 + me, 'u1')
+        assert me == 0
+    except roam.Mismatch as error:
+        assert me != 0 and f'asks for {100 + me} bytes, node 0 for 100' in str(error)
     lock = roam.Lock()
+    for how in ({'timeout': -2}, {'blocking': False, 'timeout': 1}):
+        try:
+            lock.acquire(**how)
+        except ValueError:
+            continue
+        raise AssertionError(how)
     try:
         lock.release()
     except roam.Error:
@@ -96,12 +114,11 @@ def refused():
 
 
 def main():
-    roam.start()
-    me, nodes = roam.node(), roam.nodes()
+    me, nodes = roam.node(), roam.nodes()  # these calls join the job, too
     counts(me, nodes)
     files(me, nodes)
     named(me, nodes)
-    refused()
+    refused(me)
     roam.barrier()
     if me == 0:
         print('arrays right')
