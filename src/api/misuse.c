@@ -26,6 +26,9 @@ enum roam_err roami_misused(struct roami_node *node, enum roami_misuse kind, enu
 		[ROAMI_MISUSE_PRIVATE] = "%s of %s, which is not in the shared heap",
 		[ROAMI_MISUSE_BARRIER] =
 			"%s at %s for no thread, or for more than the job can have",
+		[ROAMI_MISUSE_REDUCE] =
+			("%s of %s, of no value, of more than 64, or by an operation that the type "
+			 "does not have"),
 		[ROAMI_MISUSE_FREE] = "%s of %s, which is no block of roam_alloc, or freed already",
 		[ROAMI_MISUSE_STRANGER] =
 			("%s by thread %s, which has not called roam_thread_init: barriers are "

@@ -218,12 +218,19 @@ enum roam_err roam_needs(enum roam_model model)
 	return err;
 }
 
+/* Programs end without a word if CREATE fails, because roam says why. */
+static enum roam_err create_of_none(const char *call)
+{
+	fprintf(stderr, "roam: %s: needs a function and at least one node\n", call);
+	return ROAM_EINVAL;
+}
+
 enum roam_err roam_create(void (*fn)(void))
 {
 	enum roam_err err = roam_start_main();
 
 	if (fn == NULL)
-		return ROAM_EINVAL;
+		return create_of_none(__func__);
 	if (roami_api_transacts())
 		return ROAM_ESTATE;
 	return err == ROAM_OK ? roami_job_create(job, fn) : err;
@@ -234,7 +241,7 @@ enum roam_err roam_create_all(void (*fn)(void), unsigned nodes)
 	enum roam_err err = roam_start_main();
 
 	if (fn == NULL || nodes == 0)
-		return ROAM_EINVAL;
+		return create_of_none(__func__);
 	if (roami_api_transacts())
 		return ROAM_ESTATE;
 	return err == ROAM_OK ? roami_job_create_all(job, fn, nodes) : err;
@@ -624,7 +631,7 @@ enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enu
 	if (values == NULL || count == 0 || count > ROAM_REDUCE_MAX ||
 	    (unsigned)type > ROAM_DOUBLE || (unsigned)op > ROAM_OR ||
 	    (type == ROAM_DOUBLE && op >= ROAM_AND))
-		return ROAM_EINVAL;
+		return MISUSED(REDUCE, ROAM_EINVAL, values);
 	return err == ROAM_OK ? synced(roami_reduce(job->node, values, count, type, op),
 					ROAMI_SYNCED_REDUCE, 0)
 			      : err;
