@@ -101,8 +101,40 @@ static void guard_name(const struct roami_job *job, uint64_t offset, char *text,
 		 code[0] != '\0' ? ", allocated at " : "", code);
 }
 
-__attribute__((format(printf, 3, 4))) static void
-guard_say(struct roami_job *job, uint64_t offset, const char *format, ...)
+/*
+ * What makes two errors alike: the same is wrong with blocks of one name that one place in the
+ * program has allocated, and `by` is the same place.  Never 0.
+ */
+static uint64_t guard_kind(const struct roami_job *job, uint64_t offset, const char *wrong,
+			   uint64_t by)
+{
+	const struct roami_block *block = guard_newest(job, offset, true);
+	uint64_t sum = 14695981039346656037u;
+	uint64_t parts[] = {(uintptr_t)wrong, by, block != NULL ? block->code : 0};
+
+	for (unsigned i = 0; i < 3; i++)
+		sum = (sum ^ parts[i]) * 1099511628211u;
+	for (const char *c = block != NULL ? block->name : ""; *c != '\0'; c++)
+		sum = (sum ^ (uint8_t)*c) * 1099511628211u;
+	return sum | 1;
+}
+
+/* Whether this process has printed such an error already; notes it otherwise. */
+static bool guard_said(struct roami_guard *guard, uint64_t kind)
+{
+	for (unsigned i = 0; i < ROAMI_GUARD_REPORTS; i++) {
+		uint64_t there = 0;
+
+		if (atomic_compare_exchange_strong(&guard->said[i], &there, kind))
+			return false;
+		if (there == kind)
+			return true;
+	}
+	return true; /* that is enough */
+}
+
+__attribute__((format(printf, 4, 5))) static void
+guard_say(struct roami_job *job, uint64_t offset, uint64_t by, const char *format, ...)
 {
 	char line[800], what[300], name[260];
 	va_list args;
@@ -110,6 +142,11 @@ guard_say(struct roami_job *job, uint64_t offset, const char *format, ...)
 
 	ROAMI_COUNT(job->node->stats, heap_errors, 1);
 	atomic_fetch_add(&job->guard.found, 1);
+	if (guard_said(&job->guard, guard_kind(job, offset, format, by))) {
+		ROAMI_COUNT(job->node->stats, heap_alike, 1);
+		atomic_fetch_add(&job->guard.alike, 1);
+		return;
+	}
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
@@ -142,18 +179,18 @@ static bool guard_look(struct roami_job *job, uint64_t offset, const char *when)
 	size_t odd, fill;
 
 	if (!head_good(head)) {
-		guard_say(job, offset, "was written before its beginning; seen %s", when);
+		guard_say(job, offset, 0, "was written before its beginning; seen %s", when);
 		return false;
 	}
 	odd = odd_byte(block - head->before, head->before - sizeof(*head), RED);
 	if (odd < head->before - sizeof(*head)) {
-		guard_say(job, offset, "was written before its beginning, at - %#zx; seen %s",
+		guard_say(job, offset, 0, "was written before its beginning, at - %#zx; seen %s",
 			  (size_t)head->before - odd, when);
 		memset(block - head->before, RED, head->before - sizeof(*head)); /* said */
 	}
 	odd = odd_byte(block + head->bytes, head->behind, RED);
 	if (odd < head->behind) {
-		guard_say(job, offset, "was written behind its end, at + %#zx; seen %s",
+		guard_say(job, offset, 0, "was written behind its end, at + %#zx; seen %s",
 			  (size_t)head->bytes + odd, when);
 		memset(block + head->bytes, RED, head->behind);
 	}
@@ -161,8 +198,8 @@ static bool guard_look(struct roami_job *job, uint64_t offset, const char *when)
 	if (head->state != FREED || (odd = odd_byte(block, fill, FREE)) == fill)
 		return true;
 	guard_freer(job, head, freer, sizeof(freer));
-	guard_say(job, offset, "was written at + %#zx after it was freed (by %s); seen %s", odd,
-		  freer, when);
+	guard_say(job, offset, head->freed_by,
+		  "was written at + %#zx after it was freed (by %s); seen %s", odd, freer, when);
 	return true;
 }
 
@@ -290,7 +327,8 @@ enum roam_err roami_guard_free(struct roami_job *job, void *block, const void *f
 	if (head_good(head) && head->state == FREED) {
 		guard_freer(job, head, freer, sizeof(freer));
 		roami_race_code_text(job->node, roami_race_code(job->node, from), code);
-		guard_say(job, offset, "was freed twice: by node %u%s%s, after %s", job->me,
+		guard_say(job, offset, roami_race_code(job->node, from),
+			  "was freed twice: by node %u%s%s, after %s", job->me,
 			  code[0] != '\0' ? ", at " : "", code, freer);
 		return ROAM_ENOTOURS;
 	}
@@ -380,15 +418,20 @@ void roami_guard_serve(struct roami_job *job)
 
 void roami_guard_count(struct roami_job *job)
 {
-	for (unsigned i = 0; i < job->nodes && guard_wanted(job); i++)
-		if (i != job->me)
-			job->guard.others += roami_stats_sum(&roami_job_ctl(job, i)->stats,
-							     ROAMI_STAT_heap_errors);
+	for (unsigned i = 0; i < job->nodes && guard_wanted(job); i++) {
+		const struct roami_stats *stats = &roami_job_ctl(job, i)->stats;
+
+		if (i == job->me)
+			continue;
+		job->guard.others += roami_stats_sum(stats, ROAMI_STAT_heap_errors);
+		job->guard.others_alike += roami_stats_sum(stats, ROAMI_STAT_heap_alike);
+	}
 }
 
 void roami_guard_report(struct roami_job *job)
 {
 	uint64_t found = atomic_load(&job->guard.found) + job->guard.others;
+	uint64_t alike = atomic_load(&job->guard.alike) + job->guard.others_alike;
 
 	if (!guard_wanted(job) || job->me != 0 || job->guard.reported == found + 1)
 		return;
@@ -396,6 +439,9 @@ void roami_guard_report(struct roami_job *job)
 	job->found = job->found || found > 0;
 	if (found == 0)
 		fprintf(stderr, "roam: heap: none found\n");
-	else
+	else if (alike == 0)
 		fprintf(stderr, "roam: heap: %llu found\n", (unsigned long long)found);
+	else
+		fprintf(stderr, "roam: heap: %llu found, and %llu like them\n",
+			(unsigned long long)(found - alike), (unsigned long long)alike);
 }

@@ -28,7 +28,9 @@ struct roami_guard {
 	uint64_t bytes;      /* of these */
 	unsigned owner;      /* the node that freed the blocks; a forked node begins anew */
 	_Atomic uint64_t found; /* by this process */
-	uint64_t others;     /* by nodes that have ended */
+	_Atomic uint64_t alike; /* those of them that were only counted */
+	_Atomic uint64_t said[ROAMI_GUARD_REPORTS]; /* guard_kind of what was printed; 0: free */
+	uint64_t others, others_alike; /* by nodes that have ended */
 	uint64_t reported;
 	uint32_t scanned_count; /* blocks that the scan has reported */
 	uint64_t scanned[ROAMI_GUARD_REPORTS];

@@ -99,6 +99,7 @@ static bool stats_whole(unsigned stat)
 {
 	return stat == ROAMI_STAT_races || stat == ROAMI_STAT_races_alike ||
 	       stat == ROAMI_STAT_private_pointers || stat == ROAMI_STAT_heap_errors ||
+	       stat == ROAMI_STAT_heap_alike ||
 	       stat == ROAMI_STAT_barriers_before;
 }
 

@@ -117,6 +117,13 @@ def case_behind():
           r'\+ 0x28; seen when node 0 freed it', how=CHECKS)
 
 
+def case_often():
+    """What is wrong with many blocks of one place in the same way is said once, and counted."""
+    said = checked('heap', 'often', '2')
+    check(len(said) == 2 and 'was written behind its end' in said[0] and
+          said[1] == 'roam: heap: 1 found, and 19 like them', said)
+
+
 def case_before():
     finds('before', rf'^FOUND  block `other` \(8192 bytes, allocated at {loop("other = roam_alloc_placed(")}\) was '
           'written before its beginning, at - 0x48; seen at the end', how=CHECKS)
@@ -152,13 +159,16 @@ def case_scope():
           rf'its section: `other`\+0, which is read at {loop("grid[13] += other[0] == round")}; right under SC and RC')
 
 
-def scope_says(kind, nodes='3', **env):
-    """What ROAM_CHECK=scope says of a program."""
+def checked(name, kind, nodes, **env):
+    """What a check says of a program."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
     done = subprocess.run([SICK, f'-p{nodes}', kind], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          env={**kept, 'ROAM_PREFETCH': '0', 'ROAM_HOT': '0', 'ROAM_CHECK': 'scope', **env},
-                          timeout=100, check=True)
-    return [line for line in done.stderr.splitlines() if line.startswith('roam: scope: ')]
+                          env={**kept, 'ROAM_CHECK': name, **env}, timeout=100, check=True)
+    return [line for line in done.stderr.splitlines() if line.startswith(f'roam: {name}: ')]
+
+
+def scope_says(kind):
+    return checked('scope', kind, '3', ROAM_PREFETCH='0', ROAM_HOT='0')
 
 
 def case_scope_places():

@@ -188,6 +188,13 @@ static void behind(void)
 	freed_by(0, (void *)(uintptr_t)block);
 }
 
+/* The same mistake with one block after the other. */
+static void often(void)
+{
+	for (unsigned i = 0; i < 20; i++)
+		behind();
+}
+
 static void before(void)
 {
 	volatile uint64_t *first = other;
@@ -559,8 +566,8 @@ static const struct {
 } mistakes[] = {
 	{"right", right}, {"racing", racing}, {"copying", copying}, {"counts", counts},
 	{"statics", statics}, {"lists", lists}, {"frames", frames}, {"points", points},
-	{"behind", behind}, {"before", before}, {"after", after}, {"twice", twice},
-	{"blocks", blocks},
+	{"behind", behind}, {"often", often}, {"before", before}, {"after", after},
+	{"twice", twice}, {"blocks", blocks},
 	{"spins", spins}, {"stale", stale}, {"scope", scope},
 	{"inside", inside},
 	{"declared", declared}, {"stuck", stuck}, {"unheard", unheard}, {"unshared", unshared},
