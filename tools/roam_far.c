@@ -196,18 +196,31 @@ static void far_compare(struct far *far, unsigned node)
 			 far_where(far, node), what, far_where(far, 0), fix);
 }
 
+/* Whether the program asks for as many nodes as there are. */
+static void far_asked(struct far *far)
+{
+	const char *threads = getenv("ROAM_THREADS");
+	unsigned long each = threads != NULL ? strtoul(threads, NULL, 10) : 0; /* 0: or auto */
+	unsigned asked = far->nodes[0].card.asked;
+	char of[60] = "";
+
+	if (asked == 0 || asked == far->job->nodes)
+		return;
+	if (each > 1)
+		snprintf(of, sizeof(of), " of %lu threads (ROAM_THREADS)", each);
+	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
+		 "the program asks for %u nodes%s, the launcher started %u", asked, of,
+		 far->job->nodes);
+}
+
 /* Compares the nodes, which have all joined, and tells each the addresses of the others. */
 static void far_table(struct far *far)
 {
 	static struct roami_boot_table table;
-	unsigned asked = far->nodes[0].card.asked;
 
 	for (unsigned node = 1; node < far->job->nodes; node++)
 		far_compare(far, node);
-	if (asked != 0 && asked != far->job->nodes)
-		far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
-			 "the program asks for %u nodes, the launcher started %u", asked,
-			 far->job->nodes);
+	far_asked(far);
 	if (far->status >= 0)
 		return;
 	for (unsigned node = 0; node < far->job->nodes; node++) {

@@ -348,6 +348,9 @@ def refusal_cases():
            '^roam: the program asks for 4 nodes, the launcher started 2$')
     yield ('no CREATE at all', wrong, launched(2, 'ab', program('fft'), '-p1', '-m10'), 1,
            '^roam: the program asks for 1 nodes, the launcher started 2$')
+    yield ('no CREATE at all, with threads', wrong,
+           with_words(launched(2, 'ab', program('fft'), '-p2', '-m10'), '--threads', '2'), 1,
+           r'^roam: the program asks for 1 nodes of 2 threads \(ROAM_THREADS\), the launcher started 2$')
     yield ('ROAM_MTU too small', wrong, launched(2, 'ab', program('hello')), 2,
            '^roam: ROAM_MTU=100: must be 0, or at least 576$', {'ROAM_MTU': '100'})
     yield ('a network with a small MTU', narrow)
