@@ -26,7 +26,7 @@
 
 static const unsigned sizes[SIZES] = {32, 1024, 4096};
 static const char *const waits[LATENCY_WAITS] = {"blocking", "spinning", "adaptive",
-						   "poll"};
+						   "poll", "none"};
 
 /* What the paper measured: of the averages of five times 1,500 round trips. */
 static const struct theirs {
@@ -39,10 +39,14 @@ static const struct theirs {
 	{"udp", "UDP/IP, userlevel", 32, 141, 141, 142},
 	{"packet socket", "Packet socket, userlevel", 32, 114, 115, 115},
 	{"roam/packet", "LLP userlevel", 32, 87, 88, 88},
+	{"kernel", "LLP kernel level", 32, 67, 67, 67},
+	{"interrupt", "LLP interrupt handler", 32, 54, 54, 54},
 	{"tcp", "TCP/IP, userlevel", 1024, 384, 384, 385},
 	{"udp", "UDP/IP, userlevel", 1024, 339, 339, 340},
 	{"packet socket", "Packet socket, userlevel", 1024, 311, 311, 312},
 	{"roam/packet", "LLP userlevel", 1024, 283, 284, 286},
+	{"kernel", "LLP kernel level", 1024, 251, 252, 253},
+	{"interrupt", "LLP interrupt handler", 1024, 215, 215, 215},
 };
 
 struct row {
@@ -59,7 +63,7 @@ struct latency_bench {
 	const struct bench *bench;
 	struct latency_shared *shared;
 	struct latency_spaces spaces;
-	bool apart, xdp; /* namespaces can be made; and sockets of AF_XDP in them */
+	bool has[LATENCY_NEEDS]; /* what a way may need; LATENCY_FRAMES: there are namespaces */
 	unsigned mtu, trips;
 	char where[64];
 	unsigned rows, failed;
@@ -82,17 +86,22 @@ __attribute__((noreturn)) static void side_main(const struct latency_bench *all,
 				   .wait = row->wait,
 				   .trips = all->trips,
 				   .where = all->where,
-				   .apart = all->apart,
+				   .apart = all->has[LATENCY_FRAMES],
+				   .ticks_per_us = all->bench->ticks_per_us,
+				   .overhead = (double)all->bench->overhead,
 				   .fd = -1};
 	if (row->way->near) {
 		latency_job(&run);
 		_exit(0);
 	}
-	if (all->apart && !latency_spaces_enter(&all->spaces, side))
+	if (all->has[LATENCY_FRAMES] && !latency_spaces_enter(&all->spaces, side))
 		latency_fail(&run, "cannot enter the namespace: %s", strerror(errno));
 	floor_pin(all->bench->cpu[side]);
 	row->way->open(&run);
-	latency_trips(&run);
+	if (row->way->trips != NULL)
+		row->way->trips(&run);
+	else
+		latency_trips(&run);
 	row->way->close(&run);
 	_exit(0);
 }
@@ -202,7 +211,7 @@ static void print_head(const struct latency_bench *all)
 {
 	char where[64] = "the loopback device";
 
-	if (all->apart)
+	if (all->has[LATENCY_FRAMES])
 		snprintf(where, sizeof(where), "two network namespaces, veth, MTU %u", all->mtu);
 	if (all->json) {
 		printf("{\"bench\": \"latency\", \"pin\": \"%s\", \"where\": \"%s\", "
@@ -212,6 +221,7 @@ static void print_head(const struct latency_bench *all)
 	}
 	printf("CPUs %s; %s; %u x %u round trips, in us\n"
 	       "min, average, max: of the %u averages; p50, p99: of all round trips;\n"
+	       "to kernel, to interrupt: a program answers; kernel, interrupt: one at each end\n"
 	       "theirs: blocking, two PCs of 166 MHz, Ethernet of 100 Mbit/s\n",
 	       all->bench->report.pin, where, LATENCY_TIMES, all->trips, LATENCY_TIMES);
 	printf("%5s  %-13s  %-8s  %8s %8s %8s %8s %8s   %s\n", "bytes", "way", "wait", "min",
@@ -253,10 +263,10 @@ static void print_row_json(const struct row *row, bool first)
 /* A bare frame is as long as the cable takes; roam cuts messages. */
 static bool row_possible(const struct latency_bench *all, const struct row *row)
 {
-	if (row->way->frames == LATENCY_ANY)
-		return true;
-	return all->apart && (row->way->frames != LATENCY_XDP || all->xdp) &&
-	       (row->way->transport != NULL || row->bytes <= all->mtu);
+	bool frames = row->way->frames != LATENCY_ANY && row->way->transport == NULL;
+
+	return all->has[row->way->frames] && (!frames || row->bytes <= all->mtu) &&
+	       row->way->inside == (row->wait == LATENCY_INSIDE);
 }
 
 static bool row_wanted(const struct latency_bench *all, const struct row *row)
@@ -285,6 +295,27 @@ static void latency_row(struct latency_bench *all, struct row *row)
 	all->rows++;
 }
 
+/* Learns which ways are possible here. */
+static void latency_look(struct latency_bench *all, char *why, size_t bytes)
+{
+	all->has[LATENCY_ANY] = true;
+	all->has[LATENCY_FRAMES] = latency_spaces_open(&all->spaces, all->mtu, why, bytes);
+	if (!all->has[LATENCY_FRAMES]) {
+		fprintf(stderr, "roam bench: rows of raw frames left out: %s\n", why);
+		return;
+	}
+	all->has[LATENCY_XDP] =
+		roami_transport_works(roami_transport_find("xdp"), NULL, why, bytes);
+	if (!all->has[LATENCY_XDP])
+		fprintf(stderr, "roam bench: rows of AF_XDP left out: %s\n", why);
+	all->has[LATENCY_KERNEL] = latency_bpf_works(&all->spaces, false, why, bytes);
+	if (!all->has[LATENCY_KERNEL])
+		fprintf(stderr, "roam bench: rows of tc programs left out: %s\n", why);
+	all->has[LATENCY_DRIVER] = latency_bpf_works(&all->spaces, true, why, bytes);
+	if (!all->has[LATENCY_DRIVER])
+		fprintf(stderr, "roam bench: rows of XDP programs left out: %s\n", why);
+}
+
 static bool latency_open(struct latency_bench *all, char *why, size_t bytes)
 {
 	all->shared = mmap(NULL, sizeof(*all->shared), PROT_READ | PROT_WRITE,
@@ -294,12 +325,7 @@ static bool latency_open(struct latency_bench *all, char *why, size_t bytes)
 		fprintf(stderr, "roam bench: %s\n", strerror(errno));
 		return false;
 	}
-	all->apart = latency_spaces_open(&all->spaces, all->mtu, why, bytes);
-	if (!all->apart)
-		fprintf(stderr, "roam bench: rows of raw frames left out: %s\n", why);
-	all->xdp = roami_transport_works(roami_transport_find("xdp"), NULL, why, bytes);
-	if (all->apart && !all->xdp)
-		fprintf(stderr, "roam bench: rows of AF_XDP left out: %s\n", why);
+	latency_look(all, why, bytes);
 	return true;
 }
 

@@ -1,6 +1,7 @@
 /*
  * Round trips of messages between two processes: bench_latency.c has the rows, latency_ways.c how
- * each way sends and receives, latency_spaces.c the network between them.
+ * each way sends and receives, latency_bpf.c what answers in the kernel, latency_spaces.c the
+ * network between them.
  */
 #ifndef BENCH_LATENCY_H
 #define BENCH_LATENCY_H
@@ -17,17 +18,29 @@
 #define LATENCY_TRIPS_MAX 65536u
 #define LATENCY_BYTES_MAX 4096u
 #define LATENCY_WARM      200u /* round trips before each run that do not count */
+#define LATENCY_TYPE      0x6008u /* of bare frames: the paper's */
 
 enum latency_wait {
 	LATENCY_BLOCKING, /* the call that receives sleeps */
 	LATENCY_SPINNING,
 	LATENCY_ADAPTIVE, /* it spins a little, and sleeps then */
 	LATENCY_POLL,     /* poll sleeps, until a file tells that a message waits */
+	LATENCY_INSIDE,   /* no process receives */
 	LATENCY_WAITS
 };
 
-/* What it needs: two network namespaces, with raw frames between them, by AF_XDP. */
-enum latency_frames { LATENCY_ANY, LATENCY_FRAMES, LATENCY_XDP };
+/*
+ * What it needs: two network namespaces, with raw frames between them, by AF_XDP, or programs in
+ * the kernel above the driver, or in it.
+ */
+enum latency_frames {
+	LATENCY_ANY,
+	LATENCY_FRAMES,
+	LATENCY_XDP,
+	LATENCY_KERNEL,
+	LATENCY_DRIVER,
+	LATENCY_NEEDS
+};
 
 /* Shared by both sides of a row, and the bench. */
 struct latency_shared {
@@ -53,6 +66,8 @@ struct latency_way {
 	bool (*take)(struct latency_run *run, bool wait);
 	bool spins; /* `wait` spins, for as long as an option says, before it sleeps */
 	void (*close)(struct latency_run *run);
+	void (*trips)(struct latency_run *run); /* NULL: latency_trips */
+	bool inside; /* both ends are in the kernel */
 };
 
 extern const struct latency_way latency_ways[]; /* end with a NULL name */
@@ -77,6 +92,8 @@ struct latency_run {
 	struct packet_lane lane; /* of a bare socket of AF_XDP */
 	struct xdp_socket xdp;
 	int file; /* of LATENCY_POLL: readable while a message waits */
+	const uint64_t *times; /* of programs on both ends: when trips ended, the last one first */
+	double ticks_per_us, overhead;
 	uint8_t buffer[LATENCY_BYTES_MAX + 64];
 };
 
@@ -89,6 +106,17 @@ void latency_trips(struct latency_run *run);
 
 /* The work of a node, of a way that is near. */
 void latency_job(struct latency_run *run);
+
+/* Bare frames, which a packet socket sends and receives. */
+void latency_frames_open(struct latency_run *run);
+void latency_frames_send(struct latency_run *run);
+
+/* ---- programs in the kernel */
+
+void latency_echo_open(struct latency_run *run);
+void latency_echo_send(struct latency_run *run);
+void latency_inside_open(struct latency_run *run);
+void latency_bpf_trips(struct latency_run *run);
 
 /* ---- the network */
 
@@ -104,5 +132,8 @@ bool latency_spaces_open(struct latency_spaces *spaces, unsigned mtu, char *why,
 void latency_spaces_close(struct latency_spaces *spaces);
 /* The calling process enters that of a side. */
 bool latency_spaces_enter(const struct latency_spaces *spaces, unsigned side);
+
+/* Whether a program can be attached there, in the driver or above it; `why`: why it cannot. */
+bool latency_bpf_works(const struct latency_spaces *spaces, bool driver, char *why, size_t bytes);
 
 #endif

@@ -18,7 +18,6 @@
 #include "floor.h"
 #include "latency.h"
 
-#define ETHERTYPE 0x6008 /* the paper's */
 #define ETHERNET  14u
 #define SPIN_US   50u /* of adaptive sockets: about twice what it takes to wake a thread */
 #define SPIN_LONG  "1000000" /* of roam's threads that only spin */
@@ -199,12 +198,12 @@ static void frames_meet(struct latency_run *run, const uint8_t *mac)
 		usleep(1000);
 }
 
-static void frames_open(struct latency_run *run)
+void latency_frames_open(struct latency_run *run)
 {
 	struct timeval most = {5, 0};
 	struct ifreq request = {.ifr_name = LATENCY_DEVICE};
-	struct sockaddr_ll own = {.sll_family = AF_PACKET, .sll_protocol = htons(ETHERTYPE)};
-	uint16_t type = htons(ETHERTYPE);
+	struct sockaddr_ll own = {.sll_family = AF_PACKET, .sll_protocol = htons(LATENCY_TYPE)};
+	uint16_t type = htons(LATENCY_TYPE);
 
 	run->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 	own.sll_ifindex = (int)if_nametoindex(LATENCY_DEVICE);
@@ -217,7 +216,7 @@ static void frames_open(struct latency_run *run)
 }
 
 /* What came is sent back with the addresses exchanged, as `buffer` has them at its start. */
-static void frames_send(struct latency_run *run)
+void latency_frames_send(struct latency_run *run)
 {
 	size_t bytes = ETHERNET + run->bytes;
 
@@ -236,7 +235,7 @@ static void xdp_open(struct latency_run *run)
 
 	if (!packet_lane_find(&run->lane, LATENCY_DEVICE, true, why, sizeof(why)))
 		latency_fail(run, "%s", why);
-	run->lane.type = htons(ETHERTYPE);
+	run->lane.type = htons(LATENCY_TYPE);
 	plan.joins = ETHERNET + run->lane.mtu > XDP_FRAME_IN;
 	if (!xdp_lane_open(&run->lane, &run->xdp, 0, &plan, &what))
 		latency_fail(run, "%s: %s", what, strerror(errno));
@@ -382,19 +381,33 @@ void latency_job(struct latency_run *run)
 }
 
 const struct latency_way latency_ways[] = {
-	{"tcp", NULL, LATENCY_ANY, false, tcp_open, socket_send, tcp_take, false, socket_close},
+	{"tcp", NULL, LATENCY_ANY, false, tcp_open, socket_send, tcp_take, false, socket_close,
+	 NULL, false},
 	{"udp", NULL, LATENCY_ANY, false, udp_open, socket_send, datagram_take, false,
-	 socket_close},
-	{"packet socket", NULL, LATENCY_FRAMES, false, frames_open, frames_send, datagram_take,
-	 false, socket_close},
-	{"xdp socket", NULL, LATENCY_XDP, false, xdp_open, xdp_send, xdp_take, false, xdp_close},
-	{"unix", NULL, LATENCY_ANY, false, unix_open, socket_send, tcp_take, false, socket_close},
+	 socket_close, NULL, false},
+	{"packet socket", NULL, LATENCY_FRAMES, false, latency_frames_open, latency_frames_send,
+	 datagram_take, false, socket_close, NULL, false},
+	{"xdp socket", NULL, LATENCY_XDP, false, xdp_open, xdp_send, xdp_take, false, xdp_close,
+	 NULL, false},
+	{"unix", NULL, LATENCY_ANY, false, unix_open, socket_send, tcp_take, false, socket_close,
+	 NULL, false},
 	{"roam/packet", "packet", LATENCY_FRAMES, false, pair_open, dp_send, dp_take, true,
-	 pair_close},
-	{"roam/xdp", "xdp", LATENCY_XDP, false, pair_open, dp_send, dp_take, true, pair_close},
-	{"roam/udp", "udp", LATENCY_ANY, false, pair_open, dp_send, dp_take, true, pair_close},
-	{"roam/shm", "shm", LATENCY_ANY, true, job_open, dp_send, dp_take, true, job_close},
-	{NULL, NULL, LATENCY_ANY, false, NULL, NULL, NULL, false, NULL}};
+	 pair_close, NULL, false},
+	{"roam/xdp", "xdp", LATENCY_XDP, false, pair_open, dp_send, dp_take, true, pair_close,
+	 NULL, false},
+	{"roam/udp", "udp", LATENCY_ANY, false, pair_open, dp_send, dp_take, true, pair_close,
+	 NULL, false},
+	{"roam/shm", "shm", LATENCY_ANY, true, job_open, dp_send, dp_take, true, job_close, NULL,
+	 false},
+	{"to kernel", NULL, LATENCY_KERNEL, false, latency_echo_open, latency_echo_send,
+	 datagram_take, false, socket_close, latency_bpf_trips, false},
+	{"to interrupt", NULL, LATENCY_DRIVER, false, latency_echo_open, latency_echo_send,
+	 datagram_take, false, socket_close, latency_bpf_trips, false},
+	{"kernel", NULL, LATENCY_KERNEL, false, latency_inside_open, NULL, NULL, false,
+	 socket_close, latency_bpf_trips, true},
+	{"interrupt", NULL, LATENCY_DRIVER, false, latency_inside_open, NULL, NULL, false,
+	 socket_close, latency_bpf_trips, true},
+	{NULL, NULL, LATENCY_ANY, false, NULL, NULL, NULL, false, NULL, NULL, false}};
 
 /* ---------------------------------------------------------------------------------------- trips */
 

@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 """Shows that the benchmarks run and that their JSON has the rows and keys of the bench contract."""
+import contextlib
+import ctypes
+import glob
 import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 DEBIAN = "/usr/bin/python3"  # which has the distribution's matplotlib
 KEYS = {"name", "protocol", "transport", "engine", "us", "p10", "p90", "floor_us", "ratio", "n",
@@ -62,6 +67,10 @@ def check_latency(program):
         ways |= {"packet socket", "roam/packet"}
         if "AF_XDP left out" not in done.stderr.decode():
             ways |= {"xdp socket", "roam/xdp"}
+        if "tc programs left out" not in done.stderr.decode():
+            ways.add("to kernel")
+        if "XDP programs left out" not in done.stderr.decode():
+            ways.add("to interrupt")
     assert set(rows) == ways, (set(rows), done.stderr)
     assert result["bench"] == "latency" and result["trips"] == 20, result
     for row in rows.values():
@@ -69,6 +78,51 @@ def check_latency(program):
         assert row["shortest"] <= row["p50"] <= row["p99"] <= row["longest"], row
         assert row["n"] == 100 and row["bytes"] == 32 and row["wait"] == "adaptive", row
     assert rows["udp"]["theirs"]["average"] == 141, rows["udp"]
+    check_latency_inside(program, ways)
+
+
+def check_latency_inside(program, ways):
+    """Frames that programs in the kernel send to and fro, and that nothing stays of them after SIGKILL."""
+    inside = {"kernel": 67, "interrupt": 54}
+    wanted = {name for name in inside if f"to {name}" in ways}
+    if not wanted:
+        return
+    done = subprocess.run([program, "latency", "--json", "-n", "20", "--only", " none"],
+                          stdout=subprocess.PIPE, check=True, timeout=120)
+    rows = {(row["name"], row["bytes"]): row for row in json.loads(done.stdout)["rows"]}
+    assert set(rows) == {(name, size) for name in wanted for size in (32, 1024, 4096)}, set(rows)
+    for name in wanted:
+        row = rows[name, 32]
+        assert row["theirs"]["average"] == inside[name] and row["n"] == 100, row
+        assert 0 < row["shortest"] <= row["p50"] <= row["longest"] and row["min"] <= row["max"], row
+    before, directories = links(), set(glob.glob("/tmp/roam-latency-*"))
+    with subprocess.Popen([program, "latency", "-n", "60000", "--only", "to "], stdout=subprocess.DEVNULL) as bench:
+        made = await_links(lambda: links() - before)
+        bench.kill()
+    await_links(lambda: not made & links())
+    for left in set(glob.glob("/tmp/roam-latency-*")) - directories:
+        with contextlib.suppress(OSError):
+            os.rmdir(left)
+
+
+def await_links(what):
+    for _ in range(1000):
+        if what():
+            return what()
+        time.sleep(.01)
+    raise AssertionError("a link of BPF does not come, or stays")
+
+
+def links():
+    """The numbers of all links of BPF."""
+    found, last = set(), 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    while True:
+        data = ctypes.create_string_buffer(struct.pack("<II", last, 0), 128)
+        if libc.syscall(321, 31, data, 128) != 0:  # bpf, BPF_LINK_GET_NEXT_ID
+            return found
+        last = struct.unpack_from("<I", data, 4)[0]
+        found.add(last)
 
 
 def check(program, name):

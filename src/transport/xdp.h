@@ -90,9 +90,7 @@ bool xdp_map_put(int map, unsigned queue, int socket);
  * all others pass, and so those that are longer than `longest`, if it is not 0; -1 with errno.
  */
 int xdp_program_make(int map, uint16_t type, uint32_t endpoint, unsigned longest);
-/* Attaches it; -1 with errno. */
+/* Attaches it: a link for roami_bpf_close; -1 with errno. */
 int xdp_program_attach(int program, int interface, enum xdp_mode mode);
-/* Closes its file; `detach`: it is detached even if a process that was forked has that open. */
-void xdp_program_close(int link, bool detach);
 
 #endif

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "os/bpf.h"
 #include "os/os.h"
 #include "xdp.h"
 
@@ -346,7 +347,7 @@ static void xdp_close(struct packet_lane *lane)
 
 	packet_lane_alone_close(lane);
 	if (xdp->link >= 0)
-		xdp_program_close(xdp->link, xdp->pid == getpid());
+		roami_bpf_close(xdp->link, xdp->pid == getpid());
 	xdp->link = -1;
 	ring_close(&xdp->fill);
 	ring_close(&xdp->sent);

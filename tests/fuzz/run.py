@@ -16,7 +16,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-OS = [f'src/os/{name}.c' for name in ('fds', 'inside', 'os', 'proc', 'slab')]
+OS = [f'src/os/{name}.c' for name in ('bpf', 'fds', 'inside', 'os', 'proc', 'slab')]
 SOURCES = {
     'clock': ['src/base/vclock.c'],
     'dp': ['src/dp/receive.c', 'src/dp/room.c', 'src/dp/send.c', *OS],
