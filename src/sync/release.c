@@ -45,7 +45,10 @@ void roami_interval_leave(struct roami_node *node)
 
 /* ------------------------------------------------------------------------------------- release */
 
-/* Moves the dirty list into page_work, sorted, each page once. */
+/*
+ * Moves the dirty list into page_work, sorted, each page once.  They still count: some may be
+ * listed again, with what other threads write meanwhile.
+ */
 static size_t dirty_take(struct roami_node *node)
 {
 	size_t count;
@@ -53,7 +56,6 @@ static size_t dirty_take(struct roami_node *node)
 	roami_contract(roami_interval_entered(node));
 	roami_spin_lock(node, &pages_of(node)->dirty_lock);
 	count = roami_pages_take(node, &pages_of(node)->dirty, &release_of(node)->page_work);
-	atomic_store(&pages_of(node)->dirty_count, 0);
 	roami_spin_unlock(&pages_of(node)->dirty_lock);
 	return roami_pages_sort((void *)release_of(node)->page_work.items, count);
 }
@@ -99,6 +101,15 @@ static bool page_closes(struct roami_node *node, uint32_t page, const struct roa
 	roami_contract(roami_page_pending(node, page));
 	return roami_race_checked(node) ||
 	       (roami_region_of(node, page)->protocol->closes_homes && !sync->idle);
+}
+
+/* The pages that dirty_take has moved are written no more, or listed again. */
+static void dirty_taken(struct roami_node *node)
+{
+	roami_contract(roami_interval_entered(node));
+	roami_spin_lock(node, &pages_of(node)->dirty_lock);
+	atomic_store(&pages_of(node)->dirty_count, (uint32_t)pages_of(node)->dirty.count);
+	roami_spin_unlock(&pages_of(node)->dirty_lock);
 }
 
 /*
@@ -214,7 +225,6 @@ static void dirty_list_kept(struct roami_node *node, const struct roam_dirty *di
 			*slots++ = dirty[i].page;
 			pages_of(node)->dirty.count++;
 		}
-	atomic_store(&pages_of(node)->dirty_count, (uint32_t)pages_of(node)->dirty.count);
 	roami_spin_unlock(&pages_of(node)->dirty_lock);
 }
 
@@ -227,6 +237,7 @@ static void dirty_finish_all(struct roami_node *node, const struct roam_dirty *d
 
 	if (count > 0)
 		dirty_list_kept(node, dirty, count);
+	dirty_taken(node);
 	for (size_t i = 0; i < count; i++) {
 		uint32_t twin = dirty_finish(node, &dirty[i]);
 
@@ -309,14 +320,14 @@ static void release_check_handlers(struct roami_node *node)
 /*
  * Nothing was written since the last release, and no other thread's release is under way: it may
  * hold what this thread learned of through the node's memory.  Lists are emptied with the lock
- * held, so it is looked at last.
+ * held, so it is looked at last.  Provisional pages become dirty ones, and dirty ones that an
+ * acquire has sent are due: so they are looked at in this order.
  */
 static bool release_idle(struct roami_node *node)
 {
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load(&pages_of(node)->dirty_count) != 0 ||
-	    atomic_load(&release_of(node)->interval_due) != 0 || roami_provisional_any(node) ||
-	    roami_home_shared_any(node))
+	if (roami_provisional_any(node) || atomic_load(&pages_of(node)->dirty_count) != 0 ||
+	    atomic_load(&release_of(node)->interval_due) != 0 || roami_home_shared_any(node))
 		return false;
 	return atomic_load(&release_of(node)->interval_lock.held) == 0;
 }
@@ -482,6 +493,7 @@ static void deferred_close(struct roami_node *node, uint32_t *pages, size_t coun
 		if (twin != 0)
 			pages[given++] = twin;
 	}
+	dirty_taken(node);
 	roami_twins_give(node, pages, given);
 }
 

@@ -54,7 +54,7 @@ FAR = [["far_test"], ["blocks_test"], ["provisional_test"], ["packed_test"], ["s
        ["ahead_test"]]
 # ... and of those whose name says so.
 NAMED = {"alone_": [["sim_test", "--teams", "--nodes", "1"]], "card_": [["sim_test", "--cards"], ["packed_test", "--cards"]],
-         "dp_": [["dp_test"], ["dp_test", "--lossy"]], "far_": FAR, "first_": [["first_test"]],
+         "counted_": [["counted_test"]], "dp_": [["dp_test"], ["dp_test", "--lossy"]], "far_": FAR, "first_": [["first_test"]],
          "litmus_": [["litmus_test"]], "past_": PAST, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
          "team_": [["sim_test", "--teams"]], "together_": [["together_test"], ["sim_test", "--teams"]],
          "tx_": [["tx_test"], ["tx_round_test"], ["tx_reads_test"], ["tx_rules_test"], ["tx_writes_test"],
