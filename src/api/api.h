@@ -63,6 +63,9 @@ unsigned roami_api_number(unsigned node);
 /* Whether anything has started roam in this process. */
 bool roami_api_begun(void);
 
+/* In a child of fork(), which is then as a process after roam_finish; not in a node's fork. */
+void roami_api_forked(void);
+
 /* Whether this process is one of a pair (roam/dp.h), and so cannot be a node. */
 bool roami_api_paired(void);
 

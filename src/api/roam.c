@@ -46,33 +46,6 @@ uint64_t roam_clock_us(void)
 
 /* ---------------------------------------------------------------------------- starting, ending */
 
-/* A child of fork() has no heap: it ends by the touch, but not without a word. */
-static bool job_forked_touch(void *arg, siginfo_t *info, const void *context)
-{
-	char line[120];
-	int length = snprintf(line, sizeof(line),
-			      "roam: process %d, a fork of node %u, has no shared heap, and "
-			      "touched it at %p\n",
-			      (int)getpid(), job->me, info->si_addr);
-
-	(void)arg;
-	(void)context;
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
-		return false;
-	return false;
-}
-
-static void job_forked(void)
-{
-	if (job->app == NULL || job->forking || job->life == ROAMI_JOB_OVER)
-		return;
-	roami_signals_orphan(job->app, job->layout.heap_bytes, job_forked_touch);
-	for (unsigned i = 0; i < job->shared.statics.count; i++)
-		roami_signals_orphan(job->shared.statics.of[i].app,
-				     (size_t)job->shared.statics.of[i].count * ROAMI_PAGE,
-				     job_forked_touch);
-}
-
 static enum roam_err job_start(enum roami_kind kind)
 {
 	if (job->life == ROAMI_JOB_OVER)
@@ -82,7 +55,7 @@ static enum roam_err job_start(enum roami_kind kind)
 	if (roami_api_paired())
 		return ROAM_ESTATE;
 	if (job->failed == ROAM_OK)
-		pthread_atfork(NULL, NULL, job_forked);
+		pthread_atfork(NULL, NULL, roami_api_forked);
 	return roami_job_start(job, kind, roami_starts);
 }
 

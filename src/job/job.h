@@ -88,6 +88,7 @@ struct roami_job {
 	unsigned me;
 	unsigned nodes;
 	bool forking; /* a node */
+	bool orphan;  /* a child that the program has forked, which is no node */
 	bool exit_hook;
 	struct roami_statics statics; /* ROAM_CHECK=statics */
 	struct roami_guard guard;     /* ROAM_CHECK=heap */

@@ -1,6 +1,7 @@
 /*
  * Slips that are told in one line each, for starting.py.
- * slips HOW: twice, unregistered (threads), fork, fork_alone (a child touches the heap), ignores
+ * slips HOW: twice, unregistered (threads), fork, fork_alone, fork_over (a child touches the heap),
+ * fork_calls (it, and its child, call roam), fork_within (it returns into a call), ignores
  * (that nothing was allocated), exits, exits_first (the function ends by pthread_exit, which is no
  * slip of nodes above 0), wrlock, rdlock, once (by the thread that is in the section), realloc (of
  * no block), counts (a barrier for two threads and for three), registers (one more thread on node 1
@@ -27,6 +28,22 @@ static void *unregistered(void *arg)
 	return arg;
 }
 
+static void calls(void)
+{
+	uint64_t soon = roam_clock_us() + LATE_US;
+
+	must_fail(roam_lock(shared), ROAM_ESTATE);
+	must_fail(roam_lock_until(shared, soon), ROAM_ESTATE);
+	must_fail(roam_barrier_all(), ROAM_ESTATE);
+	must_fail(roam_wait_for_end(), ROAM_ESTATE);
+	must_fail(roam_free(shared), ROAM_ESTATE);
+	must_fail(roam_touch(shared, 4, ROAM_READ), ROAM_ESTATE);
+	check(roam_alloc(64) == NULL && roam_errno() == ROAM_ESTATE);
+	check(roam_root("a", 64, ROAM_WRITE) == NULL && roam_errno() == ROAM_ESTATE);
+	check(roam_counter("faults_read") == 0);
+	must(roam_finish());
+}
+
 static void fork_touches(void)
 {
 	int status;
@@ -38,6 +55,51 @@ static void fork_touches(void)
 	}
 	check(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
 	      WTERMSIG(status) == SIGSEGV);
+}
+
+/* A child that calls roam, touches the heap by a child of its own, and ends in order. */
+static void *fork_calls(void *arg)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		calls();
+		if (arg == NULL)
+			fork_touches();
+		exit(0);
+	}
+	check(waitpid(pid, &status, 0) == pid && status == 0);
+	return arg;
+}
+
+/* The child goes back into roam_tx. */
+static void forks(void *arg)
+{
+	*(pid_t *)arg = fork();
+}
+
+static void fork_within(void)
+{
+	pid_t pid = 0;
+	int status;
+
+	must(roam_tx(forks, &pid, NULL));
+	check(pid > 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) &&
+	      WTERMSIG(status) == SIGSEGV);
+}
+
+static void forks_more(void)
+{
+	pthread_t thread;
+
+	if (strcmp(how, "fork_within") == 0)
+		fork_within();
+	if (strcmp(how, "fork_calls") != 0)
+		return;
+	check(pthread_create(&thread, NULL, fork_calls, shared) == 0);
+	check(pthread_join(thread, NULL) == 0);
+	fork_calls(NULL);
 }
 
 static void again(void)
@@ -106,6 +168,8 @@ static void node_main(void)
 	if (strcmp(how, "fork") == 0 && roam_node() == 1)
 		fork_touches();
 	if (roam_node() == 1)
+		forks_more();
+	if (roam_node() == 1)
 		built();
 	must(roam_barrier_all()); /* other threads are neither added nor removed */
 	if (strcmp(how, "late_node") == 0 && roam_node() == 1) {
@@ -127,6 +191,10 @@ int main(int argc, char **argv)
 		fork_touches();
 	must(roam_create_all(node_main, 2));
 	must(roam_wait_for_end());
+	if (strcmp(how, "fork_over") == 0) {
+		must(roam_finish());
+		fork_touches();
+	}
 	if (strcmp(how, "late") == 0) {
 		must(roam_finish());
 		shared[0] = 2;

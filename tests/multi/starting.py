@@ -14,7 +14,7 @@ import time
 
 from creating import all_read, created, early, either, fed, not_again, one_pi
 from harness import (END_MAX, SLACK, Later, Wrong, expect, expect_end, few, launched, main, program, rest, run,
-                     thin)
+                     thin, those)
 from shapes import ENGINES, KINDS, SIGNALLED, expect_env
 
 STUBBORN = 'trap "" INT TERM; echo ready 0 $$; while :; do sleep 0.05; done'
@@ -199,6 +199,13 @@ def slip_cases():
                 yield (f'slip {how}, {start} {engine}', expect,
                        words if start == 'fork' else launched(2, *words), 0, '^roam: ' + line,
                        'it went on'), {'ROAM_FAULT': engine}
+    for start in ('fork', 'run'):
+        for how, line in (('fork_over', r'process \d+, a fork of node 0, has no shared heap, and touched it'),
+                          ('fork_calls', r'process \d+, a fork of node 1, has no shared heap, and touched it'),
+                          ('fork_within', r'process \d+, a fork of node 1, cannot go on with the call of roam')):
+            words = [program('slips'), how]
+            yield (f'slip {how}, {start}', expect, words if start == 'fork' else launched(2, *words), 0,
+                   '^roam: ' + line, 'it went on'), {'ROAM_PROTOCOL': those('transactions')[0]} if how == 'fork_within' else {}
     yield ('slip fork_alone', expect, [program('slips'), 'fork_alone'], 0,
            r'^roam: process \d+, a fork of node 0, has no shared heap, and touched it', 'it went on'), {}
     for start in ('fork', 'run'):
