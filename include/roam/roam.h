@@ -468,8 +468,8 @@ enum roam_err roam_home(const void *addr, size_t bytes, unsigned node);
  * call is needed before.  Freeing a block resets the objects in it: in the next block at this
  * address no lock is held and no flag is set.  CREATE and WAIT_FOR_END reset all objects.  A job
  * may use 16 million of each kind: an address counts once, and takes memory on each node that uses
- * it until the nodes end, about 300 bytes as a lock and 7 KiB as a barrier, whether or not its
- * block was freed.
+ * it until the nodes end, about 300 bytes as a lock, and as a barrier 4 KiB and 1 KiB for each
+ * node of the job at most, whether or not its block was freed.
  *
  * Wrong use of a lock (an unlock or a wait by a thread that does not hold it, a second lock by the
  * thread that does) returns its error and changes nothing.  The first misuse of each kind in the

@@ -122,7 +122,7 @@ static void barrier_combine(struct roami_node *node, struct roami_barrier *barri
 	for (uint32_t i = 0; i < barrier->values; i++)
 		for (unsigned peer = 1; peer < node->nodes; peer++)
 			barrier->own[i] = roami_reduce_combine(barrier->own[i],
-							       barrier->gathered[peer][i],
+							       barrier->child[peer].values[i],
 							       (enum roam_type)barrier->type,
 							       (enum roam_op)barrier->op);
 }
@@ -140,7 +140,7 @@ static void depart_send(struct roami_node *node, struct roami_barrier *barrier, 
 
 	roami_contract(roami_spin_held(&barrier->spin));
 	roami_contract(to < node->nodes && to != node->me);
-	roami_log_send_upto(node, to, &barrier->child_floor[to], &barrier->depart_seen,
+	roami_log_send_upto(node, to, &barrier->child[to].floor, &barrier->depart_seen,
 			    barrier_type(node, BARRIER_DEPART), parts, 3);
 }
 
@@ -590,8 +590,8 @@ static void barrier_handle_arrive(struct roami_node *node, const struct roam_req
 	} else {
 		barrier->tree = leg.head.mode == MODE_TREE;
 		barrier->by_leg[request->from] = true;
-		roami_vclock_copy(&barrier->child_floor[request->from], &leg.floor, node->nodes);
-		memcpy(barrier->gathered[request->from], leg.values,
+		roami_vclock_copy(&barrier->child[request->from].floor, &leg.floor, node->nodes);
+		memcpy(barrier->child[request->from].values, leg.values,
 		       leg.head.values * sizeof(uint64_t));
 		barrier->children++;
 	}

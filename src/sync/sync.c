@@ -10,7 +10,8 @@
 #include "sync/log.h"
 #include "sync/sync_state.h"
 
-#define TABLE_ITEMS_MAX (ROAMI_TABLE_BLOCKS * ROAMI_TABLE_BLOCK)
+#define TABLE_ITEMS_MAX ((uint32_t)1 << 24)
+#define FIRST_BITS      6 /* items of a table's first block */
 #define SLOTS_BITS      9 /* of a table at first */
 #define DUMP_BYTES      ((size_t)1 << 16) /* of a table, into core files at once */
 
@@ -35,23 +36,45 @@ void roami_sync_name(uint64_t id, const char *prefix, char text[ROAMI_SYNC_NAME_
 
 /* -------------------------------------------------------------------------------------- tables */
 
-/* Core files contain the objects that exist, but not the room for more. */
-static void table_dump(uint8_t *block, size_t at, size_t bytes)
-{
-	size_t from = (at + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
-	size_t to = (at + bytes + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+/* Where an item is. */
+struct table_place {
+	unsigned block;
+	uint32_t items; /* that the block has room for */
+	uint32_t at;
+};
 
-	if (to > ROAMI_TABLE_BLOCK * bytes)
-		to = ROAMI_TABLE_BLOCK * bytes;
+/*
+ * Blocks are an eighth of what precedes them, at least 64 items, so that address space is reserved
+ * for what is used: it may be limited (RLIMIT_AS).
+ */
+static struct table_place table_place(uint32_t index)
+{
+	unsigned bits = index < 8u << FIRST_BITS ? FIRST_BITS
+						 : 28 - (unsigned)__builtin_clz(index);
+
+	return (struct table_place){(bits - FIRST_BITS) * 8 + (index >> bits), 1u << bits,
+				    index & ((1u << bits) - 1)};
+}
+_Static_assert(ROAMI_TABLE_BLOCKS == (24 - 3 - FIRST_BITS + 1) * 8, "room for all items");
+
+/* Core files contain the objects that exist, but not the room for more. */
+static void table_dump(uint8_t *block, const struct table_place *place, size_t bytes)
+{
+	size_t from = (place->at * bytes + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+	size_t to = ((place->at + 1) * bytes + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+
+	if (to > place->items * bytes)
+		to = place->items * bytes;
 	if (to > from)
 		roami_os_dump(block + from, to - from);
 }
 
 void *roami_table_item(const struct roami_table *table, uint32_t index)
 {
+	struct table_place place = table_place(index);
+
 	roami_contract(index < table->count);
-	return table->blocks[index / ROAMI_TABLE_BLOCK] +
-	       index % ROAMI_TABLE_BLOCK * table->item_bytes;
+	return table->blocks[place.block] + place.at * table->item_bytes;
 }
 
 static uint64_t *table_item(const struct roami_table *table, uint32_t index)
@@ -62,16 +85,16 @@ static uint64_t *table_item(const struct roami_table *table, uint32_t index)
 /* Room for one more; the table's lock is held. */
 static void *table_room(struct roami_node *node, struct roami_table *table)
 {
-	uint8_t **block_p = &table->blocks[table->count / ROAMI_TABLE_BLOCK];
-	size_t from = table->count % ROAMI_TABLE_BLOCK * table->item_bytes;
+	struct table_place place = table_place(table->count);
+	uint8_t **block_p = &table->blocks[place.block];
 
 	roami_contract(roami_spin_held(&table->lock));
 	if (*block_p == NULL)
-		*block_p = roami_os_reserve_sparse(ROAMI_TABLE_BLOCK * table->item_bytes);
+		*block_p = roami_os_reserve_sparse(place.items * table->item_bytes);
 	if (*block_p == NULL)
 		roami_node_fail(node, "no memory for more than %u synchronisation objects",
 				table->count);
-	table_dump(*block_p, from, table->item_bytes);
+	table_dump(*block_p, &place, table->item_bytes);
 	return table_item(table, table->count++);
 }
 
@@ -131,8 +154,9 @@ void roami_table_fini(struct roami_table *table)
 {
 	struct roami_slots *slots = atomic_load(&table->slots), *before;
 
-	for (uint32_t i = 0; i < ROAMI_TABLE_BLOCKS && table->blocks[i] != NULL; i++)
-		roami_os_unmap(table->blocks[i], ROAMI_TABLE_BLOCK * table->item_bytes);
+	for (uint32_t i = 0; i < table->count; i += table_place(i).items)
+		roami_os_unmap(table->blocks[table_place(i).block],
+			       table_place(i).items * table->item_bytes);
 	memset(table->blocks, 0, sizeof(table->blocks));
 	for (; slots != NULL; slots = before) {
 		before = slots->before;
@@ -273,7 +297,7 @@ static enum roam_err sync_init(struct roami_node *node, const struct roami_node_
 			   roami_departure_bytes(params->nodes))};
 	sync->locks.make = roami_lock_make;
 	if (table_init(&sync->locks, roami_lock_item_bytes(params->nodes)) != ROAM_OK ||
-	    table_init(&sync->barriers, sizeof(struct roami_barrier)) != ROAM_OK ||
+	    table_init(&sync->barriers, roami_barrier_item_bytes(params->nodes)) != ROAM_OK ||
 	    table_init(&sync->conds, sizeof(struct roami_cond)) != ROAM_OK ||
 	    table_init(&sync->flags, sizeof(struct roami_flag)) != ROAM_OK)
 		return ROAM_ENOMEM;

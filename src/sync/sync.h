@@ -61,8 +61,7 @@ void roami_acquire_scope(struct roami_node *node, const struct roam_sync *sync,
 void roami_interval_enter(struct roami_node *node);
 void roami_interval_leave(struct roami_node *node);
 
-#define ROAMI_TABLE_BLOCK  4096u /* items that are made room for at a time */
-#define ROAMI_TABLE_BLOCKS 4096u
+#define ROAMI_TABLE_BLOCKS 128u
 
 /* A hash table by open addressing.  When half of its slots are taken, a larger one replaces it. */
 struct roami_slots {

@@ -98,6 +98,12 @@ struct roami_lock {
  * 0: where every node has one thread, its arrival and departure are a message each, gathered along
  * a tree if so asked; else each thread calls node 0.
  */
+/* What a node has brought by message. */
+struct roami_barrier_child {
+	struct roami_vclock floor;
+	uint64_t values[ROAM_REDUCE_MAX];
+};
+
 struct roami_barrier {
 	uint64_t id;
 	struct roami_spin spin;
@@ -126,12 +132,11 @@ struct roami_barrier {
 	uint64_t depart_base; /* then: the departure's number, see roami_log_base */
 	size_t depart_bytes;  /* of the floor on the wire */
 	struct roami_vclock_wire depart_wire;
-	struct roami_vclock child_floor[ROAMI_NODES_MAX]; /* by node number */
-	uint32_t values;                                  /* of a reduction */
+	uint32_t values; /* of a reduction */
 	uint32_t type;
 	uint32_t op;
 	uint64_t own[ROAM_REDUCE_MAX]; /* this node's, then the result */
-	uint64_t gathered[ROAMI_NODES_MAX][ROAM_REDUCE_MAX];
+	struct roami_barrier_child child[]; /* by node number */
 };
 
 struct roami_waiter {
@@ -279,6 +284,10 @@ uint64_t roami_reduce_combine(uint64_t a, uint64_t b, enum roam_type type, enum 
  * zero but for its id.
  */
 size_t roami_lock_item_bytes(unsigned nodes);
+static inline size_t roami_barrier_item_bytes(unsigned nodes)
+{
+	return sizeof(struct roami_barrier) + nodes * sizeof(struct roami_barrier_child);
+}
 void roami_lock_make(struct roami_node *node, void *item);
 void roami_lock_fini(void *item);
 

@@ -5,6 +5,7 @@
  *	start      starts and ends
  *	creates    one roam_create after another, until refused: status 4
  *	exhaust    all nodes allocate until refused, free, and go on
+ *	barriers   all nodes meet at 5,000 barriers, for which little address space is reserved
  *	alternate  node 0 reads every other page of 600 MiB that node 1 wrote
  *	fork       forks mid-run; one child writes to the heap, which it does not have, the other
  *	           ends in order, but is no node
@@ -33,6 +34,8 @@
 #define ALTERNATES 75000u /* more ranges than vm.max_map_count's 65530 */
 #define EVICTS     2000u
 #define FILLS      131072u
+#define BARRIERS   5000u
+#define BARRIERS_MAX (64ul << 20) /* address space of theirs, for two nodes */
 
 static unsigned nodes;
 static unsigned char *pages;
@@ -285,6 +288,25 @@ static void peak(void)
 	must(roam_barrier_all());
 }
 
+static unsigned long mapped(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	unsigned long all = 0;
+
+	check(file != NULL && fscanf(file, "%lu", &all) == 1);
+	fclose(file);
+	return all * PAGE;
+}
+
+static void barriers(void)
+{
+	unsigned long before = mapped();
+
+	for (unsigned i = 0; i < BARRIERS; i++)
+		must(roam_barrier(pages + 8 * (size_t)i, nodes));
+	check(mapped() - before < BARRIERS_MAX);
+}
+
 static void fork_main(void)
 {
 	write_turns(fork_stranger);
@@ -301,6 +323,7 @@ static const struct {
 	size_t bytes;
 } ways[] = {{"start", nothing, PAGE},
 	    {"exhaust", exhaust, PAGE},
+	    {"barriers", barriers, 10 * PAGE},
 	    {"alternate", alternate, (size_t)2 * ALTERNATES *PAGE},
 	    {"fork", fork_main, PAGE},
 	    {"system", system_main, PAGE},

@@ -392,6 +392,7 @@ def trouble_cases():
     yield from thin(5, object_cases())
     yield ('too many CREATEs', too_many_creates)
     yield ('heap exhausted', stranger, 'exhaust', 3, {'ROAM_HEAP': '16M'})
+    yield ('space of barriers', stranger, 'barriers', 2)
     yield ('objects of one node of threads', objects, 'fork', 2, {'ROAM_THREADS': '2'})
     for start in ('fork', 'run'):
         for nodes in (2, 3):
