@@ -252,10 +252,16 @@ void *roami_record_find(struct roami_node *node, unsigned home, const struct roa
 static void *resolve_record(struct roami_node *node, unsigned home,
 			    const struct roami_records *records, uint64_t id)
 {
-	bool full;
+	void *record;
+	bool full = false;
 
 	roami_contract(home < node->nodes);
-	return records != NULL ? roami_record_find(node, home, records, id, true, &full) : NULL;
+	if (records == NULL)
+		return NULL;
+	record = roami_record_find(node, home, records, id, true, &full);
+	if (full)
+		ROAMI_COUNT(node->stats, sync_unrecorded, 1);
+	return record;
 }
 
 static void *resolve_messages(struct roami_node *node, unsigned home,
