@@ -93,17 +93,17 @@ struct roami_lock {
 	uint64_t next_clock[];     /* what `next` has applied: an entry of each node */
 };
 
-/*
- * Barriers count threads.  On one host there is a record (barrier_shm.c).  Else at node
- * 0: where every node has one thread, its arrival and departure are a message each, gathered along
- * a tree if so asked; else each thread calls node 0.
- */
-/* What a node has brought by message. */
+/* What a node has brought to a barrier by message. */
 struct roami_barrier_child {
 	struct roami_vclock floor;
 	uint64_t values[ROAM_REDUCE_MAX];
 };
 
+/*
+ * Barriers count threads.  On one host there is a record (barrier_shm.c).  Else at node
+ * 0: where every node has one thread, its arrival and departure are a message each, gathered along
+ * a tree if so asked; else each thread calls node 0.
+ */
 struct roami_barrier {
 	uint64_t id;
 	struct roami_spin spin;
