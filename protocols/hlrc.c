@@ -42,17 +42,6 @@ static void hlrc_read_fault(struct roami_node *node, uint32_t page)
 		home_read_fault(node, page);
 }
 
-static uint64_t hlrc_needed(struct roami_node *node, uint32_t page)
-{
-	uint64_t need;
-
-	roami_contract_pending(node, page);
-	roami_page_lock(node, page);
-	need = home_need(roami_page_data(node, page));
-	roami_page_unlock(node, page);
-	return need;
-}
-
 static void hlrc_release(struct roami_node *node, const struct roam_sync *sync,
 			 struct roam_dirty *dirty, size_t count)
 {
@@ -75,7 +64,7 @@ const struct roam_protocol roami_protocol_hlrc = {
 	.checks_races = true,
 	.homes = ROAM_HOMES_FIXED,
 	.one_sided = ROAM_ONE_SIDED_READ,
-	.needed = hlrc_needed,
+	.needed = home_needed,
 	.page_size = sizeof(struct home_page),
 	.states = home_states,
 	.read_fault = hlrc_read_fault,

@@ -74,6 +74,18 @@ static inline void home_kept(struct home_page *data, uint64_t version)
 	home_set(data, version, version);
 }
 
+/* The version of the pending page that the notices ask for: the slot `needed`. */
+static inline uint64_t home_needed(struct roami_node *node, uint32_t page)
+{
+	uint64_t need;
+
+	roami_contract_pending(node, page);
+	roami_page_lock(node, page);
+	need = home_need(roami_page_data(node, page));
+	roami_page_unlock(node, page);
+	return need;
+}
+
 /* Per page under ScC. */
 struct home_scoped_page {
 	struct home_page page;
