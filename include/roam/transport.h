@@ -99,6 +99,7 @@ struct roam_transport_params {
 	size_t why_bytes;
 	unsigned mtu;       /* bytes of a packet on the network; 0: ask the kernel */
 	uint32_t address;   /* IPv4 of this host, host byte order; 0: all peers are on this host */
+	unsigned local;     /* nodes on this host, which share its memory; 0: not known */
 	uint64_t others;    /* peers that another transport reaches (bit i: node i) */
 	uint64_t read;      /* peers whose memory may be read by one-sided operations */
 	int bell;           /* an eventfd by which `others` wake a thread in wait(); 0: none */

@@ -363,6 +363,7 @@ static enum roam_err layers_open(struct roami_node *node, const struct roami_nod
 		.notice = layer_notice,
 		.helper = layer_helper,
 		.address = params->address,
+		.local = params->local,
 		.deadline_ns = layers_deadline(params),
 		.lost = layer_lost,
 		.why = params->why,

@@ -390,6 +390,7 @@ struct roami_node_params {
 	uint64_t near;          /* peers whose segments loads and stores reach; bits */
 	uint64_t read;          /* others, whose segments the transport reads; bits */
 	unsigned hosts;         /* of the job; 0 counts as 1 */
+	unsigned local;         /* nodes on this host; 0: not known */
 	bool aes;               /* each of several has a CPU with AES */
 	const char *const *host_names; /* of each node's host; NULL: not known */
 	bool traced;            /* a debugger may stop this node for as long as it likes */

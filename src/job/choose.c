@@ -65,6 +65,7 @@ bool roami_job_transports(struct roami_job *job, struct roami_node_params *param
 	for (unsigned node = 0; node < params->nodes; node++) {
 		enum roami_where where = choose_where(job, node);
 
+		params->local += where != ROAMI_WHERE_AWAY;
 		by[node] = roami_transport_for(allowed, where);
 		if (by[node] == NULL)
 			return choose_failed(job, where != ROAMI_WHERE_AWAY);

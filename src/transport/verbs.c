@@ -22,7 +22,8 @@ static const struct roam_transport_option verbs_options[] = {
 		"ROAM_VERBS_MEMORY", "0", "0..65536",
 		"MiB that the verbs transport may register with the card: a node's buffers, "
 		"and of its memory what cards of others read; where the system lets it have "
-		"less, it takes less; 0: of the memory half of what is free"),
+		"less, it takes less; 0: of the memory half of what is free, divided by the number "
+		"of the job's nodes on the host"),
 	{.variable = NULL}};
 
 void verbs_say(const struct verbs_state *verbs, const char *format, ...)

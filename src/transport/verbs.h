@@ -2,9 +2,9 @@
  * verbs: messages over a network card of RDMA (libibverbs, librdmacm), or over Soft-RoCE.  Each
  * pair of nodes has a reliable connection, whose order and reliability are the card's; a node makes
  * it when it first sends to the peer.  verbs.c has the messages, verbs_credit.c what may be sent
- * and what the peers are told, verbs_read.c reads of the peers' memory, verbs_connect.c the thread
- * that connects, verbs_find.c devices and memory, and why there are none, verbs_hello.c what
- * strangers say when they connect.
+ * and what the peers are told, verbs_read.c reads of the peers' memory, verbs_key.c by what keys,
+ * verbs_connect.c the thread that connects, verbs_find.c devices and memory, and why there are
+ * none, verbs_hello.c what strangers say when they connect.
  *
  * A peer sends no more than the buffers that it knows to be free here, so none is ever missing when
  * something arrives.  The transport needs no immediates, atomics or shared receive queues: iWARP
@@ -36,17 +36,20 @@
 #define VERBS_PART        (UINT64_C(256) * 1024) /* bytes of a node's memory with one key */
 
 /* What follows a head whose `length` is 0. */
-enum { VERBS_NOTHING, VERBS_WANT, VERBS_KEY };
+enum { VERBS_NOTHING, VERBS_WANT, VERBS_KEY, VERBS_BACK, VERBS_GIVEN };
 
 /* Stands before each part of a message, or alone where only `taken` is to be told. */
 struct verbs_head {
 	uint32_t length; /* length of the whole message; 0: no message */
 	uint32_t offset; /* of this part in it */
 	uint32_t taken;  /* parts of this connection that the sender has taken, modulo 2^32 */
-	uint32_t what;   /* VERBS_NOTHING; VERBS_WANT, VERBS_KEY: a struct verbs_key follows */
+	uint32_t what;   /* VERBS_NOTHING; the others: a struct verbs_key follows */
 };
 
-/* A part of a node's memory: a peer wants to read it; or the key, and where its first byte is. */
+/*
+ * A part of a node's memory: a peer wants to read it; the key, and where its first byte is; its
+ * node wants the key back; a peer reads by it no more.
+ */
 struct verbs_key {
 	uint64_t address; /* 0: there is no key */
 	uint32_t part;
@@ -106,26 +109,43 @@ struct verbs_peer {
 	_Atomic uint64_t
 		wanted_ns; /* since when a message waits for the connection; 0: none does */
 	uint64_t retry_ns;
+
+	/* 1 + the part whose key the peer wants back; 0: none.  The polling thread sets it. */
+	_Atomic uint32_t back;
 };
 
-/* A part of this node's memory that peers may read. */
+/* A part of this node's memory that peers may read; but for `wants` the connecting thread's. */
 struct verbs_part {
-	struct ibv_mr *region;  /* NULL: it is not registered; the connecting thread's */
+	struct ibv_mr *region;  /* NULL: it is not registered */
+	uint64_t holders;       /* peers that were told the key; bits */
+	uint64_t since_ns;      /* when it was registered */
+	uint32_t younger;       /* 1 + the part that was registered next; 0: none was */
+	uint32_t next;          /* in the list of parts with `wants`, before these are set */
 	_Atomic uint64_t wants; /* peers that are to be told the key; bits */
+};
+
+/* VERBS_KEY_REFUSED: there was none; VERBS_KEY_LEAVING: it is to be given back. */
+enum verbs_key_at {
+	VERBS_KEY_NONE,
+	VERBS_KEY_ASKED,
+	VERBS_KEY_HELD,
+	VERBS_KEY_REFUSED,
+	VERBS_KEY_LEAVING
 };
 
 /* The key of a peer's part; written by the polling thread, before `at`. */
 struct verbs_held {
 	uint64_t address;
+	_Atomic uint64_t again_ns; /* when a refused one may be asked for again */
 	uint32_t key;
-	_Atomic uint32_t at;
+	_Atomic uint32_t at; /* enum verbs_key_at */
 };
 
 struct verbs_read {
 	_Atomic(uint32_t *) done;
 	uint8_t *to;
+	_Atomic uint64_t of; /* the peer and its part, see verbs_read_of */
 	uint32_t bytes;
-	unsigned peer;
 };
 
 struct verbs_reads {
@@ -148,8 +168,15 @@ struct verbs_reads {
 	size_t parts_bytes;
 	struct verbs_held *held; /* of all nodes, node by node */
 	size_t held_bytes;
-	_Atomic uint32_t wanted; /* a key is */
 	uint64_t registered, most; /* bytes of parts */
+	uint32_t oldest, youngest; /* 1 + registered parts; 0: there are none */
+	_Atomic uint32_t wanted;   /* 1 + the first of the parts with `wants`; 0: there are none */
+	_Atomic uint64_t back;     /* peers that want a key back; bits */
+
+	/* The part that is about to be deregistered: */
+	_Atomic uint32_t leaving; /* 1 + its number; 0: there is none */
+	_Atomic uint64_t awaited; /* peers that have not given its key back; bits */
+	uint64_t untold;          /* those of them that were not asked to */
 };
 
 struct verbs_state {
@@ -312,13 +339,6 @@ uint32_t verbs_reader_says(const struct verbs_state *verbs, const struct verbs_p
 /* Joins it with the peer's, of which the peer's hello said `theirs`; or ends it. */
 void verbs_reader_join(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t theirs);
 
-/* What a peer says of a key; false: it makes no sense.  The polling thread alone. */
-bool verbs_key_take(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t what,
-		    const struct verbs_key *key);
-
-/* Registers what is wanted, and tells the keys; false: some later.  The connecting thread alone. */
-bool verbs_read_serve(struct verbs_state *verbs);
-
 /* Ends reads that have landed; how many.  Any thread. */
 unsigned verbs_read_reap(void *state);
 
@@ -327,5 +347,37 @@ unsigned verbs_read_landed(struct verbs_state *verbs);
 
 /* Says which peer's memory can no longer be read. */
 void verbs_read_complain(struct verbs_state *verbs);
+
+/* ---- verbs_key.c */
+
+static inline uint64_t verbs_read_of(unsigned peer, uint64_t part)
+{
+	return part * VERBS_NODES_MAX + peer;
+}
+
+static inline unsigned verbs_read_peer(uint64_t of)
+{
+	return (unsigned)(of % VERBS_NODES_MAX);
+}
+
+/* Bytes of a part of a node's memory. */
+size_t verbs_part_bytes(const struct verbs_reads *reads, uint64_t part);
+
+/* The key of a peer's part; NULL: it is not here, but is asked for where that makes sense. */
+const struct verbs_held *verbs_key_held(struct verbs_state *verbs, struct verbs_peer *peer,
+					uint64_t part);
+
+/* What a peer says of a key; false: it makes no sense.  The polling thread alone. */
+bool verbs_key_take(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t what,
+		    const struct verbs_key *key);
+
+/*
+ * Registers what is wanted, tells the keys, takes keys back and gives them back; false: some later.
+ * The connecting thread alone.
+ */
+bool verbs_keys_serve(struct verbs_state *verbs);
+
+/* Deregisters all parts. */
+void verbs_parts_close(struct verbs_reads *reads);
 
 #endif

@@ -382,8 +382,8 @@ static void *connect_main(void *arg)
 	while (atomic_load(&verbs->stop) == 0) {
 		int wait = connect_attempts(verbs);
 
-		if (!verbs_read_serve(verbs))
-			wait = 1; /* ms: the peer has no room yet */
+		if (!verbs_keys_serve(verbs))
+			wait = 1; /* ms: a peer has no room yet, or a read is under way */
 		if (poll(files, 2, wait) <= 0)
 			continue;
 		if (files[1].revents != 0 && read(verbs->wanted, &count, sizeof(count)) < 0)

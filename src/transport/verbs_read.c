@@ -1,13 +1,6 @@
 /*
- * Reads of peers' memory, past their processors.
- *
- * A node registers its memory with the card in parts, each when a peer first wants to read it, and
- * tells that peer the key.  Until the key has come, and where the card or ROAM_VERBS_MEMORY has no
- * room for the part, the read does not begin: its caller sends a message instead.  Parts stay
- * registered until the node closes; by then all nodes have met at the end of the job or of its
- * round, and none reads any more.  A card goes on to use the page that it was given, whatever
- * becomes of the place where that was mapped: nobody punches a hole where a home is (only copies
- * are evicted, and no card reads those).
+ * Reads of peers' memory, past their processors, by keys (verbs_key.c).  Without a key a read does
+ * not begin: its caller sends a message instead.
  *
  * A read lands in a bounce page, which is registered, and is copied from there by the thread that
  * finds it done.
@@ -17,153 +10,12 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "os/os.h"
 #include "verbs.h"
 
 #define GATHER  16u
 #define ANSWERS 16u /* reads of one peer that the card answers at a time, if it can */
-
-enum { KEY_NONE, KEY_ASKED, KEY_HELD, KEY_REFUSED };
-
-static struct verbs_held *read_held(const struct verbs_reads *reads, unsigned peer, uint64_t part)
-{
-	return &reads->held[peer * reads->part_count + part];
-}
-
-/* --------------------------------------------------------------------------- parts of this node */
-
-static size_t part_bytes(const struct verbs_reads *reads, uint64_t part)
-{
-	size_t left = reads->shared_bytes - part * VERBS_PART;
-
-	return left < VERBS_PART ? left : VERBS_PART;
-}
-
-/* Registers a part, if there is room. */
-static void part_register(struct verbs_state *verbs, uint64_t part)
-{
-	struct verbs_reads *reads = &verbs->reads;
-	size_t bytes = part_bytes(reads, part);
-
-	if (bytes > reads->most - reads->registered)
-		return;
-	reads->parts[part].region =
-		ibv_reg_mr(verbs->domain, reads->shared + part * VERBS_PART, bytes,
-			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
-	if (reads->parts[part].region != NULL)
-		reads->registered += bytes;
-	else
-		reads->most = reads->registered; /* the system allows no more */
-}
-
-/* Tells a peer the key of a part, or that it has none; false: later. */
-static bool part_tell(struct verbs_state *verbs, struct verbs_peer *peer, uint64_t part)
-{
-	const struct ibv_mr *region = verbs->reads.parts[part].region;
-	struct verbs_key key = {.part = (uint32_t)part};
-	bool told = true;
-
-	if (region != NULL) {
-		key.key = region->rkey;
-		key.address = (uintptr_t)verbs->reads.shared + part * VERBS_PART;
-	}
-	roami_os_lock(&peer->held);
-	if (atomic_load(&peer->at) == VERBS_READY) {
-		told = verbs_may(verbs, peer, false);
-		if (told)
-			verbs_post_key(verbs, peer, VERBS_KEY, &key);
-	}
-	roami_os_unlock(&peer->held);
-	return told;
-}
-
-/* Answers those that want a part; false: some must wait. */
-static bool part_serve(struct verbs_state *verbs, uint64_t part)
-{
-	struct verbs_part *mine = &verbs->reads.parts[part];
-	bool all = true;
-
-	if (mine->region == NULL)
-		part_register(verbs, part);
-	for (uint64_t wants = atomic_load(&mine->wants); wants != 0; wants &= wants - 1) {
-		struct verbs_peer *peer = &verbs->peers[__builtin_ctzll(wants)];
-
-		if (part_tell(verbs, peer, part))
-			atomic_fetch_and(&mine->wants, ~verbs_bit(peer->number));
-		else
-			all = false;
-	}
-	return all;
-}
-
-bool verbs_read_serve(struct verbs_state *verbs)
-{
-	struct verbs_reads *reads = &verbs->reads;
-	bool all = true;
-
-	if (atomic_exchange(&reads->wanted, 0) == 0)
-		return true;
-	for (uint64_t part = 0; part < reads->part_count; part++)
-		if (atomic_load(&reads->parts[part].wants) != 0)
-			all &= part_serve(verbs, part);
-	if (!all)
-		atomic_store(&reads->wanted, 1);
-	return all;
-}
-
-/* ----------------------------------------------------------------------------------------- keys */
-
-static void key_wanted(struct verbs_state *verbs, const struct verbs_peer *peer, uint64_t part)
-{
-	uint64_t one = 1;
-
-	atomic_fetch_or(&verbs->reads.parts[part].wants, verbs_bit(peer->number));
-	if (atomic_exchange(&verbs->reads.wanted, 1) == 0 &&
-	    write(verbs->wanted, &one, sizeof(one)) < 0)
-		return; /* full: it looks */
-}
-
-static void key_told(struct verbs_state *verbs, const struct verbs_peer *peer,
-		     const struct verbs_key *key)
-{
-	struct verbs_held *held = read_held(&verbs->reads, peer->number, key->part);
-
-	held->key = key->key;
-	held->address = key->address;
-	atomic_store(&held->at, key->address != 0 ? KEY_HELD : KEY_REFUSED);
-}
-
-bool verbs_key_take(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t what,
-		    const struct verbs_key *key)
-{
-	if (key->part >= verbs->reads.part_count)
-		return false;
-	if (what == VERBS_WANT)
-		key_wanted(verbs, peer, key->part);
-	else if (what == VERBS_KEY &&
-		 atomic_load(&read_held(&verbs->reads, peer->number, key->part)->at) == KEY_ASKED)
-		key_told(verbs, peer, key);
-	else
-		return false;
-	return true;
-}
-
-/* Asks for the key of a peer's part. */
-static void key_ask(struct verbs_state *verbs, struct verbs_peer *peer, uint64_t part)
-{
-	struct verbs_key key = {.part = (uint32_t)part};
-	struct verbs_held *held = read_held(&verbs->reads, peer->number, part);
-
-	roami_os_lock(&peer->held);
-	if (atomic_load(&peer->at) == VERBS_READY && peer->reader != NULL &&
-	    atomic_load(&held->at) == KEY_NONE && verbs_may(verbs, peer, false)) {
-		atomic_store(&held->at, KEY_ASKED);
-		verbs_post_key(verbs, peer, VERBS_WANT, &key);
-	}
-	roami_os_unlock(&peer->held);
-}
 
 /* ---------------------------------------------------------------------------------------- reads */
 
@@ -172,8 +24,8 @@ static uint8_t *read_bounce(const struct verbs_reads *reads, unsigned slot)
 	return reads->bounce + (size_t)slot * VERBS_READ_MAX;
 }
 
-/* A bounce page; false: all are in use. */
-static bool slot_take(struct verbs_reads *reads, unsigned *slot_p)
+/* A bounce page, for a read of this part; false: all are in use. */
+static bool slot_take(struct verbs_reads *reads, unsigned peer, uint64_t part, unsigned *slot_p)
 {
 	uint64_t free = atomic_load(&reads->free);
 
@@ -182,6 +34,7 @@ static bool slot_take(struct verbs_reads *reads, unsigned *slot_p)
 	if (free == 0)
 		return false;
 	*slot_p = (unsigned)__builtin_ctzll(free);
+	atomic_store(&reads->under_way[*slot_p].of, verbs_read_of(peer, part));
 	return true;
 }
 
@@ -233,22 +86,24 @@ static enum roam_err read_get(void *state, unsigned to, uint64_t from, const str
 	struct verbs_reads *reads = &verbs->reads;
 	struct verbs_peer *peer = &verbs->peers[to];
 	size_t bytes = parts->iov_len;
-	struct verbs_held *held;
+	const struct verbs_held *held;
 	unsigned slot;
 
 	if (count != 1 || bytes > VERBS_READ_MAX || from >= reads->shared_bytes ||
-	    from % VERBS_PART + bytes > part_bytes(reads, from / VERBS_PART))
+	    from % VERBS_PART + bytes > verbs_part_bytes(reads, from / VERBS_PART))
 		return ROAM_EINVAL;
-	held = read_held(reads, to, from / VERBS_PART);
-	if (atomic_load(&held->at) == KEY_NONE)
-		key_ask(verbs, peer, from / VERBS_PART);
-	if (atomic_load(&held->at) != KEY_HELD || atomic_load(&peer->unreadable) != 0 ||
-	    !slot_take(reads, &slot))
+	held = verbs_key_held(verbs, peer, from / VERBS_PART);
+	if (held == NULL || atomic_load(&peer->unreadable) != 0 ||
+	    !slot_take(reads, to, from / VERBS_PART, &slot))
 		return ROAM_EAGAIN;
+	/* A key is given back when no slot names its part (verbs_key.c): hence once more. */
+	if (atomic_load(&held->at) != VERBS_KEY_HELD) {
+		slot_give(reads, slot);
+		return ROAM_EAGAIN;
+	}
 	*done = 0;
 	reads->under_way[slot].to = parts->iov_base;
 	reads->under_way[slot].bytes = (uint32_t)bytes;
-	reads->under_way[slot].peer = to;
 	atomic_store(&reads->under_way[slot].done, done);
 	if (read_post(verbs, peer, slot, held, from % VERBS_PART))
 		return ROAM_OK;
@@ -265,7 +120,7 @@ static void read_end(struct verbs_state *verbs, unsigned slot, enum ibv_wc_statu
 	if (status == IBV_WC_SUCCESS)
 		memcpy(read->to, read_bounce(reads, slot), read->bytes);
 	else
-		read_broken(verbs, &verbs->peers[read->peer], status);
+		read_broken(verbs, &verbs->peers[verbs_read_peer(atomic_load(&read->of))], status);
 	slot_give(reads, slot);
 	__atomic_store_n(done, status == IBV_WC_SUCCESS ? 1 : 2 + ROAM_ESYSTEM, __ATOMIC_RELEASE);
 }
@@ -421,9 +276,10 @@ static uint64_t reads_most(const struct verbs_state *verbs)
 {
 	uint64_t option = verbs->params.options != NULL ? verbs->params.options[1].number << 20 : 0;
 	uint64_t free = roami_os_memory_free(), other = verbs->memory_bytes;
+	unsigned local = verbs->params.local > 0 ? verbs->params.local : 1;
 
 	if (option == 0)
-		return free != 0 ? free / 2 : UINT64_MAX;
+		return free != 0 ? free / 2 / local : UINT64_MAX;
 	other += (uint64_t)__builtin_popcountll(verbs->reads.slots) * VERBS_READ_MAX;
 	return option > other ? option - other : 0;
 }
@@ -452,9 +308,7 @@ void verbs_reads_close(struct verbs_state *verbs)
 {
 	struct verbs_reads *reads = &verbs->reads;
 
-	for (uint64_t part = 0; part < reads->part_count; part++)
-		if (reads->parts[part].region != NULL)
-			ibv_dereg_mr(reads->parts[part].region);
+	verbs_parts_close(reads);
 	if (reads->landings != NULL) {
 		ibv_ack_cq_events(reads->landings, reads->event_count);
 		ibv_destroy_cq(reads->landings);

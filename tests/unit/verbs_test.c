@@ -47,10 +47,11 @@ struct end {
 	struct ibv_qp reader;
 	struct ibv_cq landings_cq;
 	struct ibv_mr parts[PARTS], bounce_region;
+	bool registered[PARTS];
 	struct ibv_send_wr reading[SLOTS]; /* READs under way, each with its part */
 	struct ibv_sge reading_to[SLOTS];
 	unsigned reading_count;
-	bool reads_fail;
+	bool reads_fail, reads_wait;
 	bool fails; /* the card can no longer reach the peer */
 	uint32_t sent, delivered;
 	uint32_t sums[MESSAGES]; /* of the messages sent */
@@ -63,6 +64,7 @@ struct end {
 static struct end ends[ENDS];
 static uint64_t clock_ns, draw;
 static unsigned lost_peer, lost_count, notes;
+static unsigned registrations, deregistrations;
 
 /* ------------------------------------------------------------------------------------- the card */
 
@@ -96,7 +98,7 @@ static int card_read(struct end *end, const struct ibv_send_wr *wanted)
 	const struct ibv_mr *part = &of->parts[at / VERBS_PART];
 
 	CU_ASSERT_FATAL(end->reading_count < SLOTS && at + wanted->sg_list->length <= SHARED);
-	CU_ASSERT_FATAL(part->rkey == wanted->wr.rdma.rkey && at / VERBS_PART != REFUSED);
+	CU_ASSERT_FATAL(part->rkey == wanted->wr.rdma.rkey && of->registered[at / VERBS_PART]);
 	CU_ASSERT_FATAL(wanted->sg_list->addr >= (uintptr_t)end->bounce &&
 			wanted->sg_list->addr < (uintptr_t)end->bounce + sizeof(end->bounce));
 	end->reading_to[end->reading_count] = *wanted->sg_list;
@@ -167,13 +169,41 @@ static int card_poll(struct ibv_cq *cq, int most, struct ibv_wc *done)
 	for (unsigned i = 0; i < ENDS; i++)
 		while (ends[i].leaving_got < ends[i].leaving_put && unit_below(&draw, 3) > 0)
 			card_move(&ends[i]);
-	while (end->reading_count > 0 && unit_below(&draw, 3) > 0)
+	while (end->reading_count > 0 && !end->reads_wait && unit_below(&draw, 3) > 0)
 		card_land(end);
 	while (queue->ready < queue->put && unit_below(&draw, 4) > 0)
 		queue->ready++;
 	while (count < most && queue->got < queue->ready)
 		done[count++] = queue->done[queue->got++ % QUEUE];
 	return count;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *at, size_t bytes, int access)
+{
+	struct end *end = &ends[(uint8_t *)at >= ends[1].shared];
+	uint64_t part = (uint64_t)((uint8_t *)at - end->shared) / VERBS_PART;
+
+	(void)pd;
+	CU_ASSERT_FATAL(part < PARTS && !end->registered[part]);
+	CU_ASSERT(bytes <= VERBS_PART && (access & IBV_ACCESS_REMOTE_READ) != 0);
+	end->parts[part].rkey = 1000 + registrations++;
+	end->registered[part] = true;
+	return &end->parts[part];
+}
+
+/* No READ of the part may be under way. */
+int ibv_dereg_mr(struct ibv_mr *region)
+{
+	struct end *end = &ends[region >= ends[1].parts], *peer = &ends[end == &ends[0]];
+	uint64_t part = (uint64_t)(region - end->parts);
+
+	CU_ASSERT_FATAL(part < PARTS && end->registered[part]);
+	for (unsigned i = 0; i < peer->reading_count; i++)
+		CU_ASSERT(peer->reading[i].wr.rdma.rkey != region->rkey);
+	end->registered[part] = false;
+	deregistrations++;
+	return 0;
 }
 
 /* ------------------------------------------------------------------------------------- the ends */
@@ -216,6 +246,7 @@ static void end_shares(struct end *end, struct verbs_peer *peer)
 	reads->most = 0;
 	for (unsigned i = 0; i < PARTS; i++) {
 		end->parts[i].rkey = 100 + i;
+		end->registered[i] = i != REFUSED;
 		if (i != REFUSED)
 			reads->parts[i].region = &end->parts[i];
 	}
@@ -264,7 +295,7 @@ static void ends_open(void)
 {
 	draw = unit_seed();
 	lost_peer = ENDS;
-	lost_count = notes = 0;
+	lost_count = notes = registrations = deregistrations = 0;
 	end_open(0);
 	end_open(1);
 }
@@ -394,7 +425,7 @@ static void test_malformed(void)
 		{9, 8, 0, 0},                    /* the middle of a message first */
 		{1, 0, 0, VERBS_WANT},           /* a key, and a message */
 		{0, 0, 0, VERBS_WANT},           /* less than a key */
-		{0, 0, 0, VERBS_KEY + 1},        /* something unknown */
+		{0, 0, 0, VERBS_GIVEN + 1},      /* something unknown */
 	};
 
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
@@ -438,7 +469,7 @@ static struct reading {
 	bool begun;
 	uint8_t to[VERBS_READ_MAX];
 } readings[SLOTS];
-static unsigned begun, ended, failed;
+static unsigned begun, ended, failed, began_of[PARTS];
 
 static void reading_begin(struct reading *reading)
 {
@@ -453,8 +484,8 @@ static void reading_begin(struct reading *reading)
 	err = verbs_onesided.get(&ends[0].verbs, 1, reading->from, &part, 1, &reading->done);
 	CU_ASSERT_FATAL(err == ROAM_OK || err == ROAM_EAGAIN);
 	reading->begun = err == ROAM_OK;
-	CU_ASSERT_FATAL(!reading->begun || reading->from / VERBS_PART != REFUSED);
 	begun += reading->begun;
+	began_of[reading->from / VERBS_PART] += reading->begun;
 }
 
 static void reading_end(struct reading *reading)
@@ -483,13 +514,14 @@ static void readings_turn(void)
 	end_poll(&ends[0]);
 	end_poll(&ends[1]);
 	if (unit_below(&draw, 4) == 0)
-		verbs_read_serve(&ends[1].verbs);
+		verbs_keys_serve(&ends[unit_below(&draw, ENDS)].verbs);
 }
 
 static void readings_open(void)
 {
 	ends_open();
 	memset(readings, 0, sizeof(readings));
+	memset(began_of, 0, sizeof(began_of));
 	begun = ended = failed = 0;
 }
 
@@ -509,8 +541,127 @@ static void test_reads(void)
 		readings_turn();
 	CU_ASSERT_EQUAL(ended, READS);
 	CU_ASSERT_EQUAL(failed, 0);
+	CU_ASSERT_EQUAL(began_of[REFUSED], 0);
 	CU_ASSERT(ends[0].delivered > 0 && ends[1].delivered > 0);
 	CU_ASSERT_EQUAL(notes, 0);
+}
+
+/*
+ * There is room for one part at a time: each is read, by a key of its own each time, and none is
+ * deregistered while the peer reads it.
+ */
+static void test_keys_come_back(void)
+{
+	struct verbs_reads *reads = &ends[1].verbs.reads;
+
+	readings_open();
+	for (unsigned i = 0; i < PARTS; i++) {
+		reads->parts[i].region = NULL;
+		ends[1].registered[i] = false;
+	}
+	reads->most = VERBS_PART;
+	for (unsigned turn = 0; turn < 10 * READS; turn++) {
+		readings_turn();
+		clock_ns += 10 * TURN_NS;
+	}
+	CU_ASSERT(ended > READS / 2);
+	CU_ASSERT_EQUAL(failed, 0);
+	for (unsigned i = 0; i < PARTS; i++)
+		CU_ASSERT(began_of[i] > READS / 40);
+	CU_ASSERT(deregistrations > 4);
+	CU_ASSERT(registrations - deregistrations <= 2);
+	CU_ASSERT_EQUAL(notes, 0);
+	verbs_parts_close(reads);
+	CU_ASSERT_EQUAL(registrations, deregistrations);
+	CU_ASSERT_EQUAL(reads->registered, 0);
+}
+
+/* A part that somebody still reads stays, however long that takes. */
+static void test_key_kept(void)
+{
+	struct verbs_reads *reads = &ends[1].verbs.reads;
+	struct verbs_key key = {.part = 0};
+	struct iovec part = {readings[0].to, VERBS_READ_MAX};
+	uint32_t done;
+
+	readings_open();
+	for (unsigned i = 0; i < PARTS; i++) {
+		reads->parts[i].region = NULL;
+		ends[1].registered[i] = false;
+	}
+	reads->most = VERBS_PART;
+	for (unsigned turn = 0; turn < READS && ends[0].reading_count == 0; turn++)
+		readings_turn();
+	CU_ASSERT_FATAL(ends[0].reading_count > 0 && registrations == 1);
+	ends[0].reads_wait = true;
+	clock_ns += SECOND / 2;
+	while (ends[1].registered[key.part])
+		key.part++;
+	for (unsigned turn = 0; turn < READS; turn++) {
+		CU_ASSERT(verbs_onesided.get(&ends[0].verbs, 1, key.part * VERBS_PART, &part, 1,
+					     &done) == ROAM_EAGAIN);
+		verbs_keys_serve(&ends[turn % ENDS].verbs);
+		end_poll(&ends[0]);
+		end_poll(&ends[1]);
+		CU_ASSERT_FATAL(deregistrations == 0);
+	}
+	CU_ASSERT(atomic_load(&reads->leaving) != 0);
+	CU_ASSERT_EQUAL(atomic_load(&ends[0].verbs.peers[1].back), atomic_load(&reads->leaving));
+	CU_ASSERT(ends[0].reading_count < SLOTS);
+	CU_ASSERT(verbs_onesided.get(&ends[0].verbs, 1,
+				     (atomic_load(&reads->leaving) - 1) * VERBS_PART, &part, 1,
+				     &done) == ROAM_EAGAIN);
+	/* A key that the peer was not asked for, and one that this node has not. */
+	CU_ASSERT(!verbs_key_take(&ends[1].verbs, &ends[1].verbs.peers[0], VERBS_GIVEN, &key));
+	CU_ASSERT(!verbs_key_take(&ends[1].verbs, &ends[1].verbs.peers[0], VERBS_BACK, &key));
+	ends[0].reads_wait = false;
+	for (unsigned turn = 0; turn < READS; turn++) {
+		verbs_onesided.reap(&ends[0].verbs);
+		verbs_keys_serve(&ends[turn % ENDS].verbs);
+		end_poll(&ends[0]);
+		end_poll(&ends[1]);
+	}
+	CU_ASSERT_EQUAL(deregistrations, 1);
+	CU_ASSERT_EQUAL(registrations, 2);
+	verbs_parts_close(reads);
+}
+
+/* A key is told, too, that was wanted before its node knew that the two are connected. */
+static void test_key_early(void)
+{
+	struct verbs_peer *peer = &ends[1].verbs.peers[0];
+	struct iovec part = {readings[0].to, VERBS_READ_MAX};
+	uint32_t done;
+
+	readings_open();
+	atomic_store(&peer->at, VERBS_JOINING);
+	CU_ASSERT(verbs_onesided.get(&ends[0].verbs, 1, 0, &part, 1, &done) == ROAM_EAGAIN);
+	for (unsigned turn = 0; turn < READS / 10; turn++) {
+		end_poll(&ends[1]);
+		verbs_keys_serve(&ends[1].verbs);
+	}
+	CU_ASSERT(!verbs_keys_serve(&ends[1].verbs));
+	atomic_store(&peer->at, VERBS_READY);
+	for (unsigned turn = 0; turn < READS; turn++)
+		readings_turn();
+	CU_ASSERT(began_of[0] > 0);
+}
+
+/* The nodes of a host share its memory. */
+static void test_shares(void)
+{
+	struct verbs_reads *reads = &ends[0].verbs.reads;
+	uint64_t alone, four;
+
+	ends_open();
+	verbs_reads_free(reads);
+	CU_ASSERT(verbs_onesided.attach(&ends[0].verbs, ends[0].shared, SHARED) == ROAM_OK);
+	alone = reads->most;
+	verbs_reads_free(reads);
+	ends[0].verbs.params.local = 4;
+	CU_ASSERT(verbs_onesided.attach(&ends[0].verbs, ends[0].shared, SHARED) == ROAM_OK);
+	four = reads->most;
+	CU_ASSERT(four > alone / 5 && four < alone / 3);
 }
 
 /* A READ that fails ends READs, not the connection. */
@@ -536,7 +687,7 @@ static void test_reads_fail(void)
 	CU_ASSERT(atomic_load(&ends[0].verbs.peers[1].at) == VERBS_READY);
 }
 
-/* The peers of node 0 whose memory a job lets its card read. */
+/* The peers of node 0 whose memory a job lets its card read; it has 1 or 2 nodes on its host. */
 static uint64_t chosen(unsigned hosts, unsigned seal, bool onesided, const char *faulty)
 {
 	static struct roami_job job;
@@ -551,6 +702,7 @@ static uint64_t chosen(unsigned hosts, unsigned seal, bool onesided, const char 
 	strcpy(job.options.faulty, faulty);
 	CU_ASSERT_FATAL(roami_job_transports(&job, &params, by));
 	CU_ASSERT(by[0] == &roami_transport_verbs && by[1] == &roami_transport_verbs);
+	CU_ASSERT_EQUAL(params.local, hosts > 1 ? 1 : 2);
 	return params.read;
 }
 
@@ -570,6 +722,10 @@ static CU_TestInfo tests[] = {
 	{"cards read where nothing lies between them and the node", test_chosen},
 	{"pages are read by their keys, where there are keys", test_reads},
 	{"a read that fails ends reads, not the connection", test_reads_fail},
+	{"keys come back before parts are deregistered", test_keys_come_back},
+	{"a part that is read stays registered", test_key_kept},
+	{"a key that is wanted early is told later", test_key_early},
+	{"the nodes of a host share its memory", test_shares},
 	{"malformed keys are refused", test_malformed_keys},
 	{"messages come whole and in order, and no buffer is missing", test_messages},
 	{"messages of one node alone come, too", test_one_way},
