@@ -6,16 +6,19 @@
  * two other nodes (rr).  *_vs_redis, *_vs_mpi: compared with another system, whose time is the
  * floor.  allreduce_*: a round of an X-function's sum; reduce_*: of roam_reduce.
  * pages_vs_server_*: an exchange of tuples in pages, compared with tuples in the operations.
- * load_*: bench_load.c.
+ * load_*: bench_load.c.  observe_last_kernel: looking at the last tuple, of 32 bytes, which a
+ * program in the kernel shows (ROAM_PS_KERNEL), compared with asking its node over udp.
  */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/node.h"
 #include "bench.h"
+#include "os/bpf.h"
 #include "roam/pastset.h"
 #include "roam/roam.h"
 #include "run/wait.h"
@@ -107,6 +110,46 @@ static void operations_round(struct rig_run *run)
 			past_must(run, roam_ps_truncate(state->element[0], UINT64_MAX));
 	}
 	roam_barrier_all();
+}
+
+/* Looks at the last tuple, which stays: asking its node, or a program in the kernel. */
+static void looks_round(struct rig_run *run)
+{
+	struct past_state *state = past_state(run, "u64[4]");
+	struct roam_ps_request request = {.op = ROAM_PS_OBSERVE,
+					  .which = ROAM_PS_LAST,
+					  .flags = ROAM_PS_PEEK,
+					  .buffer = state->in,
+					  .limit = sizeof(state->in)};
+
+	if (run->node == 0 && run->round == 1)
+		past_must(run, roam_ps_move(state->element[0], state->out, 4 * sizeof(uint64_t)));
+	for (unsigned i = 0; run->node == 1 && i < WARM + run->samples; i++) {
+		uint64_t start = floor_begin();
+
+		past_must(run, roam_ps_call(state->element[0], &request));
+		if (i >= WARM)
+			rig_note(run, 0, floor_end() - start, 1);
+	}
+	roam_barrier_all();
+}
+
+/* Whether a program can be attached to the loopback device. */
+static const char *looks_missing(void)
+{
+	struct roami_bpf program = {.count = 0};
+	int made, link = -1;
+
+	roami_bpf_add(&program, BPF_SET(0, ROAMI_BPF_TCX_NEXT));
+	roami_bpf_add(&program, BPF_RETURN);
+	made = roami_bpf_load(&program, BPF_PROG_TYPE_SCHED_CLS, ROAMI_BPF_TCX_INGRESS, 0);
+	if (made >= 0) {
+		link = roami_bpf_attach(made, 1, ROAMI_BPF_TCX_INGRESS, 0);
+		close(made);
+	}
+	if (link >= 0)
+		close(link);
+	return link >= 0 ? NULL : "programs in the kernel (CAP_BPF, CAP_NET_ADMIN, Linux 6.6)";
 }
 
 /* Truncates, now and then, the tuples that both sides have observed. */
@@ -311,6 +354,17 @@ SCENARIO(remote_asleep, "move_remote_asleep", 2, NULL, 0, scenario_prepare,
 	 operations_asleep_round);
 SCENARIO(remote_spinning, "move_remote_spinning", 2, NULL, 0, scenario_prepare,
 	 operations_spinning_round);
+SCENARIO(look, "observe_last", 2, "ROAM_TRANSPORT=udp ROAM_SEAL=off", 0, scenario_prepare,
+	 looks_round);
+static const struct rig_scenario look_kernel = {
+	.name = "observe_last_kernel",
+	.nodes = 2,
+	.roam = true,
+	.env = "ROAM_TRANSPORT=udp ROAM_SEAL=off ROAM_PS_KERNEL=lo",
+	.missing = looks_missing,
+	.prepare = scenario_prepare,
+	.round = looks_round,
+};
 SCENARIO(exchange, "pingpong_lr", 2, NULL, 0, scenario_prepare, exchange_round);
 SCENARIO(threads, "pingpong_ll", 1, NULL, 0, scenario_prepare, threads_round);
 SCENARIO(three, "pingpong_rr", 3, NULL, 0, scenario_prepare, exchange_round);
@@ -328,6 +382,8 @@ enum {
 	FLOORS,
 	MOVE_LOCAL,
 	MOVE_REMOTE,
+	LOOK,
+	LOOK_KERNEL,
 	MOVE_ASLEEP,
 	MOVE_SPINNING,
 	EXCHANGE,
@@ -353,6 +409,8 @@ static const struct rig_scenario *const scenarios[] = {
 	[FLOORS] = &floors,
 	[MOVE_LOCAL] = &local,
 	[MOVE_REMOTE] = &remote,
+	[LOOK] = &look,
+	[LOOK_KERNEL] = &look_kernel,
 	[MOVE_ASLEEP] = &remote_asleep,
 	[MOVE_SPINNING] = &remote_spinning,
 	[EXCHANGE] = &exchange,
@@ -438,6 +496,8 @@ static const struct plan_row rows[] = {
 	REMOTE("observe_remote_1", 3, 1),
 	REMOTE("observe_remote_1k", 4, 1024),
 	REMOTE("observe_remote_31k", 5, 31744),
+	{"observe_last_kernel", LOOK_KERNEL, 0, {{LOOK, 0, 1}}, 0, "asking its node over udp",
+	 .goal = "reported", .transport = "udp"},
 	WAITS("move_remote_1", 0),
 	WAITS("move_remote_1k", 1),
 	WAITS("move_remote_31k", 2),

@@ -4,6 +4,7 @@
 
 #include "pastset/bitmap.h"
 #include "pastset/names.h"
+#include "pastset/shown.h"
 
 #define BROUGHT_MAX 1024u /* bytes that are copied under a lock */
 
@@ -427,6 +428,7 @@ bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t byt
 
 	roami_spin_lock(past->node, &element->lock);
 	op->record = roami_element_reserve(past->node, element, (uint32_t)bytes);
+	roami_shown_put(past, element); /* it may have forgotten its last tuple */
 	roami_spin_unlock(&element->lock);
 	if (op->record == 0)
 		op->err = ROAM_ENOSPC;
@@ -620,6 +622,7 @@ static struct roami_past_waiter *op_step(struct roami_past *past, struct roami_o
 		else
 			queued = op_queue(past, element, op, waiter, request);
 		recall = element_recall(element, queued);
+		roami_shown_put(past, element);
 		roami_spin_unlock(&element->lock);
 		if (recall.round != 0)
 			past->calls->recall(past, recall.partner - 1,
@@ -669,6 +672,7 @@ void roami_past_returned(struct roami_past *past, uint32_t number, unsigned from
 	if (element->given == round && element->partner == from + 1) {
 		element->given = 0;
 		queue_serve(past, element, &end);
+		roami_shown_put(past, element);
 	}
 	roami_spin_unlock(&element->lock);
 	if (served != NULL)

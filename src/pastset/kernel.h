@@ -4,8 +4,8 @@
  * Locks: an element's, then that of the buddy allocator or of the waiters.  All are short: no
  * memory of the program is touched under them, so no page fault and no message comes in between.
  *
- * The room keeps rules 11.1 to 11.3, 11.5 and 11.6; pastset/job keeps 11.7; pastset/attached keeps
- * 11.4 and 11.7.
+ * The room keeps rules 11.1 to 11.3, 11.5, 11.6 and 11.8; pastset/job keeps 11.7;
+ * pastset/attached keeps 11.4 and 11.7.
  */
 #ifndef ROAMI_PAST_KERNEL_H
 #define ROAMI_PAST_KERNEL_H
@@ -103,6 +103,7 @@ struct roami_past {
 	struct roami_spin alarm_lock;
 	uint64_t alarms[ROAMI_ALARMS_MAX]; /* when to look for deadlines, the next one last */
 	uint32_t alarm_count;
+	struct roami_shown *shown; /* what a program in the kernel shows; NULL: none does */
 };
 
 struct roami_past *roami_past_of(struct roami_node *node);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "history.h"
+#include "pastset/shown.h"
 #include "pastset/job/client.h"
 #include "rng.h"
 #include "seed_options.h"
@@ -39,15 +40,16 @@ struct story {
 	bool free; /* threads do any operation; else they produce and consume */
 	bool mobs; /* most operations are mobs that wait twice, and are cancelled */
 	bool cuts; /* many truncations of long tuples */
+	struct roami_shown *shown; /* of each node, as to a program in the kernel; NULL: nothing */
 	uint32_t payload_max;
 	struct roam_ps_options options[ELEMENTS_MAX];
-	uint64_t clock;
+	uint64_t clock, looks;
 	struct history histories[ELEMENTS_MAX];
 	struct story_thread thread[THREADS_MAX];
 };
 
 struct totals {
-	uint64_t operations, waits, cancelled, timed_out, gone, skipped, mobs, state;
+	uint64_t looks, operations, waits, cancelled, timed_out, gone, skipped, mobs, state;
 };
 
 /* --------------------------------------------------------------------------------------- tuples */
@@ -88,6 +90,34 @@ static bool history_room(const struct story *story, unsigned element)
 	return story->histories[element].count + THREADS_MAX + 2 < HISTORY_MAX;
 }
 
+/*
+ * Observes as a program in the kernel does, at some moment of the call; false: it must ask.  What
+ * is said of moves in pastset/job/show.h is what makes that moment an observation.
+ */
+static bool story_look(struct story_thread *thread, unsigned element,
+		       struct roam_ps_request *request)
+{
+	const struct roam_ps_element *at = thread->elements[element];
+	struct story *story = thread->story;
+	const struct roami_shown *shown;
+
+	if (story->shown == NULL || request->op != ROAM_PS_OBSERVE ||
+	    request->which != ROAM_PS_LAST || request->flags != ROAM_PS_PEEK)
+		return false;
+	world_sleep(story->world, rng_below(&thread->rng, 3000));
+	shown = &story->shown[at->owner * ROAMI_SHOWN_ELEMENTS + at->element];
+	if (shown->number == 0)
+		return false;
+	request->observed = shown->number - roami_past_of(at->node)->tuples_begin;
+	request->moved = 0;
+	request->skipped = false;
+	request->got = shown->bytes;
+	memcpy(thread->in, shown->tuple, shown->bytes);
+	story->looks++;
+	world_sleep(story->world, rng_below(&thread->rng, 3000));
+	return true;
+}
+
 /* Executes the operation and notes its outcome. */
 static enum roam_err story_do(struct story_thread *thread, unsigned element, unsigned from,
 			      struct roam_ps_request *request, uint64_t value)
@@ -97,7 +127,7 @@ static enum roam_err story_do(struct story_thread *thread, unsigned element, uns
 	struct history_event *event, *second = NULL;
 	bool observes = request->op == ROAM_PS_OBSERVE || request->op == ROAM_PS_MOB;
 	uint64_t got = 0;
-	enum roam_err err;
+	enum roam_err err = ROAM_OK;
 
 	if (request->op == ROAM_PS_MOB) {
 		event = history_begin_mob(history, &story->histories[from], ++story->clock,
@@ -115,7 +145,8 @@ static enum roam_err story_do(struct story_thread *thread, unsigned element, uns
 	thread->cancel.cancelled = 0;
 	request->cancel = &thread->cancel;
 	world_doing(story->world, "op", (uint64_t)request->op << 8 | element);
-	err = world_past_call(thread->elements[element], request);
+	if (!story_look(thread, element, request))
+		err = world_past_call(thread->elements[element], request);
 	if (request->observed != 0)
 		got = tuple_check(thread, request->got);
 	history_end(event, second, ++story->clock, request, err, value, got);
@@ -152,6 +183,10 @@ static void random_request(struct story_thread *thread, struct roam_ps_request *
 		request->flags = rng_one_in(rng, 4) ? ROAM_PS_PEEK : 0;
 		if (request->which == ROAM_PS_LAST && rng_one_in(rng, 2))
 			request->flags |= ROAM_PS_SKIP;
+	}
+	if (thread->story->shown != NULL && request->op == ROAM_PS_OBSERVE && rng_one_in(rng, 2)) {
+		request->which = ROAM_PS_LAST;
+		request->flags = ROAM_PS_PEEK;
 	}
 	request->number = rng_below(rng, 12) + (request->which == ROAM_PS_NUMBER);
 	if (thread->story->mobs && request->which == ROAM_PS_NUMBER)
@@ -294,6 +329,7 @@ static void story_draw(struct story *story, struct world_config *config, struct 
 
 static void story_count(const struct story *story, struct totals *totals)
 {
+	totals->looks += story->looks;
 	for (unsigned i = 0; i < story->elements; i++)
 		for (unsigned k = 0; k < story->histories[i].count; k++) {
 			const struct history_event *event = &story->histories[i].events[k];
@@ -324,6 +360,19 @@ static bool story_explained(struct story *story, uint64_t seed)
 	return true;
 }
 
+/* Lets all nodes show their elements. */
+static void story_show(struct story *story)
+{
+	size_t bytes = ROAMI_SHOWN_ELEMENTS * sizeof(*story->shown);
+
+	story->shown = calloc(story->nodes, bytes);
+	if (story->shown == NULL)
+		abort();
+	for (unsigned node = 0; node < story->nodes; node++)
+		roami_past_of(world_node(story->world, node))->shown =
+			story->shown + (size_t)node * ROAMI_SHOWN_ELEMENTS;
+}
+
 static bool past_one(const struct seed_options *options, const struct roam_protocol *protocol,
 		     uint64_t seed, void *arg)
 {
@@ -345,6 +394,8 @@ static bool past_one(const struct seed_options *options, const struct roam_proto
 	story->world = world_open(&config);
 	if (story->world == NULL)
 		exit(EXIT_FAILURE);
+	if (seed % 3 == 0)
+		story_show(story);
 	for (unsigned i = 0; i < story->threads; i++)
 		world_spawn(story->world, story->thread[i].node, story_main, &story->thread[i]);
 	story->running = story->threads;
@@ -360,6 +411,7 @@ static bool past_one(const struct seed_options *options, const struct roam_proto
 		for (unsigned k = 0; k < story->elements; k++)
 			free(story->thread[i].elements[k]);
 	world_close(story->world);
+	free(story->shown);
 	free(story);
 	return good;
 }
@@ -371,7 +423,8 @@ static bool past_done(const struct roam_protocol *protocol, uint64_t seeds, uint
 	struct totals *totals = arg;
 	bool enough = seeds < 200 ||
 		      (totals->cancelled > 0 && totals->timed_out > 0 && totals->gone > 0 &&
-		       totals->skipped > 0 && totals->mobs > 0 && totals->state > 0);
+		       totals->looks > 0 && totals->skipped > 0 && totals->mobs > 0 &&
+		       totals->state > 0);
 
 	printf("%s: %lu seeds, %lu failed; %lu operations, %lu timed out, %lu cancelled, %lu of "
 	       "truncated tuples, %lu skipped\n",

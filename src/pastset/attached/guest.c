@@ -230,6 +230,7 @@ static void bind_enter(struct roami_guests *all, const struct roami_template *te
 		       struct roami_ps_bound *answer)
 {
 	struct roami_node *node = all->past->node;
+	struct roami_show_at at; /* not for programs */
 	uint32_t owner;
 
 	if (ask->place == ROAM_PS_NODE && ask->node >= node->nodes) {
@@ -241,7 +242,7 @@ static void bind_enter(struct roami_guests *all, const struct roami_template *te
 						  bind_place(node, ask), &owner);
 	if (answer->err != ROAM_OK)
 		return;
-	roami_past_bind(node, owner, ask, texts, answer);
+	roami_past_bind(node, owner, ask, texts, answer, &at);
 	if (answer->err != ROAM_OK)
 		return;
 	if (answer->paged != 0) {

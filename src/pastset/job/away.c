@@ -195,6 +195,8 @@ static enum roam_err away_call(struct roam_ps_element *element, struct roam_ps_r
 
 	if (!roami_client_begin(element, request, &ask, &err))
 		return err;
+	if (roami_show_look(element, &ask, request))
+		return ROAM_OK;
 	room += request->bytes > ask.limit ? request->bytes : ask.limit;
 	err = ROAM_EAGAIN;
 	if (away_begin(element)) {

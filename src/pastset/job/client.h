@@ -7,6 +7,7 @@
 
 #include "base/node.h"
 #include "pastset/element.h"
+#include "pastset/job/show.h"
 #include "pastset/names.h"
 #include "pastset/template.h"
 
@@ -68,6 +69,8 @@ struct roam_ps_element {
 	uint64_t rounds_moved, rounds_observed;
 	const struct roami_function *function; /* by which the program can combine itself, */
 	struct roami_taker *taker;             /* with what comes there; NULL: nothing does */
+	struct roami_show_at at; /* where a program in the kernel shows it */
+	_Atomic uint32_t missed; /* answers of that which did not come, one after the other */
 	struct roami_unsure unsure;            /* of a participant, at a server */
 	struct roami_template template;
 	uint64_t label[ROAMI_LABEL_WORDS]; /* its name, as far as there is room */

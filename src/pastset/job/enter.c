@@ -195,7 +195,8 @@ static enum roam_err enter_node(struct roami_enter *enter, struct roami_node *no
 	err = roami_past_locate(node, enter->texts, enter->ask.name_bytes,
 				enter_place(node, enter->options), &element->owner);
 	if (err == ROAM_OK) {
-		roami_past_bind(node, element->owner, &enter->ask, enter->texts, &enter->answer);
+		roami_past_bind(node, element->owner, &enter->ask, enter->texts, &enter->answer,
+				&element->at);
 		snprintf(where, sizeof(where), "node %u", element->owner);
 		err = roami_enter_bound(enter, where);
 	}

@@ -22,15 +22,21 @@ enum roam_err roami_past_locate(struct roami_node *node, const char *name, size_
 }
 
 void roami_past_bind(struct roami_node *node, unsigned owner, const struct roami_bind *ask,
-		       const char *texts, struct roami_ps_bound *answer)
+		     const char *texts, struct roami_ps_bound *answer, struct roami_show_at *at)
 {
 	struct roam_part parts[2] = {{ask, sizeof(*ask)},
 				     {texts, ask->name_bytes + ask->template_bytes}};
 	struct roami_past *past = roami_past_of(node);
+	struct roami_bound_here got;
 
-	if (owner == node->me)
+	*at = (struct roami_show_at){.host = 0};
+	if (owner == node->me) {
 		roami_name_bind(past, ask, texts, answer);
-	else if (roami_msg_call(node, owner, roami_past_type(past, ROAMI_PAST_BIND), parts, 2,
-				answer, sizeof(*answer)) != sizeof(*answer))
+		return;
+	}
+	if (roami_msg_call(node, owner, roami_past_type(past, ROAMI_PAST_BIND), parts, 2, &got,
+			   sizeof(got)) != sizeof(got))
 		roami_node_fail(node, "node %u sent a malformed PastSet reply", owner);
+	*answer = got.bound;
+	*at = got.at;
 }

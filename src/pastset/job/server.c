@@ -8,6 +8,7 @@
 
 #include "msg/msg.h"
 #include "pastset/job/relay.h"
+#include "pastset/shown.h"
 
 #define ASK_BYTES_MAX (sizeof(struct roami_ask) + ROAM_PS_TUPLE_MAX)
 
@@ -49,7 +50,7 @@ static void server_locate(struct roami_node *node, const struct roam_request *re
 static void server_bind(struct roami_node *node, const struct roam_request *request)
 {
 	struct roami_bind ask;
-	struct roami_ps_bound answer;
+	struct roami_bound_here answer;
 	struct roam_part part = {&answer, sizeof(answer)};
 	size_t rest;
 	const char *texts = server_parse(node, request, &ask, sizeof(ask), &rest);
@@ -58,7 +59,11 @@ static void server_bind(struct roami_node *node, const struct roam_request *requ
 	if (ask.template_bytes > ROAM_PS_TEMPLATE_MAX ||
 	    (size_t)ask.name_bytes + ask.template_bytes != rest)
 		server_malformed(node, request);
-	roami_name_bind(roami_past_of(node), &ask, texts, &answer);
+	memset(&answer, 0, sizeof(answer));
+	roami_name_bind(roami_past_of(node), &ask, texts, &answer.bound);
+	if (answer.bound.paged == 0 && answer.bound.function[0] == '\0' &&
+	    answer.bound.element < ROAMI_SHOWN_ELEMENTS)
+		answer.at = roami_past_job(roami_past_of(node))->show.at;
 	roami_reply(node, request, &part, 1);
 }
 
@@ -223,6 +228,7 @@ static enum roam_err service_init(struct roami_node *node, const struct roami_no
 	past->node = node;
 	past->calls = &server_calls;
 	roami_past_job(past)->types = roami_extension(node, roami_past_name)->types;
+	roami_show_open(past, &roami_past_job(past)->show);
 	return ROAM_OK;
 }
 
@@ -248,6 +254,7 @@ static void service_fini(struct roami_node *node)
 	struct roami_past *past = roami_past_of(node);
 
 	service_unserve(past);
+	roami_show_close(past, &roami_past_job(past)->show);
 	for (uint32_t i = 0; i < atomic_load(&past->element_count); i++)
 		if (past->elements[i].paged)
 			element_fini(&past->elements[i]);

@@ -3,6 +3,7 @@
 #define ROAMI_PAST_SERVER_H
 
 #include "pastset/job/partial.h"
+#include "pastset/job/show.h"
 #include "pastset/names.h"
 
 #define ROAMI_AWAY_MAX 1024u
@@ -35,6 +36,7 @@ struct roami_past_job {
 	unsigned types;         /* of messages, the first one */
 	_Atomic uint32_t away;  /* this node's operations that are under way at others */
 	struct roami_takers takers;
+	struct roami_show show;
 	struct roami_spin relay_lock;
 	uint32_t relay_serial;
 	struct roami_relay relays[ROAMI_AWAY_MAX];
@@ -63,6 +65,12 @@ struct roami_relay_head {
 	uint32_t spare;
 };
 
+/* The answer to ROAMI_PAST_BIND. */
+struct roami_bound_here {
+	struct roami_ps_bound bound;
+	struct roami_show_at at;
+};
+
 struct roami_let_go {
 	uint64_t record;
 	uint32_t element;
@@ -77,6 +85,7 @@ struct roami_let_go {
 enum roam_err roami_past_locate(struct roami_node *node, const char *name, size_t bytes,
 				unsigned wanted, uint32_t *owner_p);
 void roami_past_bind(struct roami_node *node, unsigned owner, const struct roami_bind *ask,
-		     const char *texts, struct roami_ps_bound *answer);
+		     const char *texts, struct roami_ps_bound *answer,
+		     struct roami_show_at *at);
 
 #endif
