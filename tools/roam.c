@@ -138,6 +138,8 @@ static const struct command commands[] = {
 	 "runs a program under several models, says what is wrong with it; `roam doctor --help`"},
 	{"tx", tool_python, "tx report [OPTION]... PROGRAM [ARGUMENT]...",
 	 "runs a program of transactions, names the pages that conflict most; `roam tx --help`"},
+	{"pages", tool_pages, "pages serve|check DIR [OPTION]...",
+	 "keeps the pages that jobs commit, or verifies what is kept; `roam pages --help`"},
 	{"past", tool_past, "past serve|top ADDRESS [OPTION]...",
 	 "hosts PastSet elements for programs that attach, or shows them; `roam past --help`"},
 	{"help", tool_help, "help", "prints this list"},

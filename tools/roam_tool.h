@@ -15,6 +15,7 @@
 
 /* In these argv[0] is the command's name.  They return the exit status. */
 int tool_info(int argc, char **argv);
+int tool_pages(int argc, char **argv);
 int tool_past(int argc, char **argv);
 int tool_run(int argc, char **argv);
 int tool_where(int argc, char **argv);

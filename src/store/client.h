@@ -1,6 +1,6 @@
 /*
- * A client's connection to a page server: frames, and the calls that every client needs.  One thread
- * at a time sends, and one receives.  No call waits longer than its limit.
+ * A client's connection to a page server: frames, and the calls that every client needs.  One
+ * thread at a time sends, and one receives.  No call waits longer than its limit; UINT64_MAX: none.
  */
 #ifndef ROAMI_STORE_CLIENT_H
 #define ROAMI_STORE_CLIENT_H
@@ -30,7 +30,8 @@ bool roami_store_send(struct roami_store_client *client, uint32_t kind, uint64_t
 
 /*
  * The next frame: its head, and its bytes, which stay until the next call.  ROAM_ETIMEDOUT: none
- * has come until `until`, or the client was woken; ROAM_ELOST: the connection is broken; ROAM_EKEY: what came is not the server's.
+ * has come until `until`, or the client was woken; ROAM_ELOST: the connection is broken;
+ * ROAM_EKEY: what came is not the server's.
  */
 enum roam_err roami_store_receive(struct roami_store_client *client, uint64_t until,
 				  struct roami_store_head *head, const uint8_t **data_p,

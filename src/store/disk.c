@@ -55,7 +55,7 @@ bool roami_disk_write(struct roami_disk *disk, int fd, uint64_t offset, struct i
 	return true;
 }
 
-/* A sync that failed once is never tried again: the kernel may have dropped what it could not write. */
+/* One that failed is never tried again: the kernel may have dropped what it could not write. */
 bool roami_disk_sync(struct roami_disk *disk, int fd)
 {
 	return disk_may(disk, ROAMI_DISK_SYNC) && fdatasync(fd) == 0;
@@ -88,8 +88,8 @@ static int ring_result(struct io_uring *ring)
 }
 
 /*
- * A write, and a sync behind it, by one call of the kernel.  Returns the bytes written, negative: an
- * error; *synced_p: what the sync said, which a short write cancels.
+ * A write, and a sync behind it, by one call of the kernel.  Returns the bytes written, negative:
+ * an error; *synced_p: what the sync said, which a short write cancels.
  */
 static int ring_append(struct io_uring *ring, int fd, uint64_t offset, const struct iovec *parts,
 		       unsigned count, int *synced_p)

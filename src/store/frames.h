@@ -1,7 +1,7 @@
 /*
  * What a page server and the nodes of a job say to each other: frames of a sealed stream
- * (link/channel.h), over TCP or a Unix socket; docs/wire.md, "Page server".  Numbers are in the order of the machine, which is
- * x86-64.
+ * (link/channel.h), over TCP or a Unix socket; docs/wire.md, "Page server".  Numbers are in the
+ * order of the machine, which is x86-64.
  *
  * The client says hello; the server answers with its own and WELCOME, which shows the client that
  * the server knows the key; the client's OPEN shows it to the server, which answers OPENED.
@@ -23,7 +23,6 @@
 #define ROAMI_STORE_HEAP_MAX   ((uint64_t)1 << 40)
 #define ROAMI_STORE_TEXT_MAX   240u
 #define ROAMI_STORE_FRAMES_MAX 64u /* that answer one LOAD */
-#define ROAMI_STORE_UNDER_WAY  64u /* commits of one client without a receipt */
 
 enum roami_store_kind {
 	ROAMI_STORE_WELCOME,
@@ -33,7 +32,7 @@ enum roami_store_kind {
 	ROAMI_STORE_LOADED,  /* struct roami_store_part, then entries */
 	ROAMI_STORE_COMMIT,  /* struct roami_store_part, then entries */
 	ROAMI_STORE_RECEIPT, /* struct roami_store_receipt */
-	ROAMI_STORE_DURABLE, /* struct roami_store_receipt: unasked, all up to there is on the disk */
+	ROAMI_STORE_DURABLE, /* the same, unasked: all up to there is on the disk */
 	ROAMI_STORE_ERROR,   /* struct roami_store_error, then text */
 	ROAMI_STORE_CLOSE    /* the client goes of its own will; no answer */
 };
@@ -58,7 +57,7 @@ struct roami_store_open {
 
 struct roami_store_opened {
 	uint8_t store[16];   /* random, of this directory */
-	uint64_t heap_bytes; /* as at the store's creation; 0: it is empty, and the client only reads */
+	uint64_t heap_bytes; /* as at the store's creation; 0: it is empty, the client only reads */
 	uint64_t heap_at;
 	uint64_t serial;  /* of the last commit received; 0: none */
 	uint64_t durable; /* of the last one on the disk */

@@ -9,13 +9,11 @@
 
 #include "os/os.h"
 
-static bool log_fails(const struct roami_log *log, const char *what, uint64_t number,
-		      char why[ROAMI_STORE_WHY])
+static bool log_fails(const char *what, uint64_t number, char why[ROAMI_STORE_WHY])
 {
 	int err = errno;
 	char name[ROAMI_FILE_NAME];
 
-	(void)log;
 	roami_file_name(name, false, number);
 	snprintf(why, ROAMI_STORE_WHY, "%s %s: %s", name, what, strerror(err));
 	errno = err;
@@ -30,7 +28,7 @@ static bool log_put(const struct roami_log *log, struct roami_record *record)
 	return roami_disk_append(log->disk, log->fd, log->bytes, &part, 1);
 }
 
-/* ------------------------------------------------------------------------------------- new files */
+/* ----------------------------------------------------------------------------------- new files */
 
 /* Repeats the commits in these bytes of the log that was recovered, in the new file. */
 static bool log_repeat(struct roami_log *log, const struct roami_recovered *recovered)
@@ -92,7 +90,7 @@ static bool log_begin(struct roami_log *log, uint64_t number,
 	       roami_disk_sync(log->disk, log->fd) &&
 	       roami_disk_rename(log->disk, log->directory, part, name);
 	if (!good)
-		return log_fails(log, "cannot be made", number, why);
+		return log_fails("cannot be made", number, why);
 	return true;
 }
 
@@ -123,7 +121,7 @@ static bool log_seal_old(struct roami_log *log, const struct roami_recovered *re
 	good = fd >= 0 && pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
 	       log_seal(log, fd, recovered->from, head.seed);
 	if (!good)
-		log_fails(log, "cannot be written", recovered->log, why);
+		log_fails("cannot be written", recovered->log, why);
 	if (fd >= 0)
 		close(fd);
 	return good;
@@ -153,12 +151,12 @@ static bool log_rotate(struct roami_log *log, char why[ROAMI_STORE_WHY])
 	bool good = log_begin(log, old.durable + 1, NULL, why);
 
 	if (good && !log_seal(log, old.fd, old.bytes, old.seed))
-		good = log_fails(log, "cannot be written", old.number, why);
+		good = log_fails("cannot be written", old.number, why);
 	close(old.fd);
 	return good;
 }
 
-/* ------------------------------------------------------------------------------------- appending */
+/* ----------------------------------------------------------------------------------- appending */
 
 bool roami_log_append(struct roami_log *log, struct roami_log_commit *first,
 		      char why[ROAMI_STORE_WHY])
@@ -181,7 +179,7 @@ bool roami_log_append(struct roami_log *log, struct roami_log_commit *first,
 		bytes += sizeof(*record) + record->bytes;
 	}
 	if (!roami_disk_append(log->disk, log->fd, log->bytes, parts, count))
-		return log_fails(log, "cannot be written", log->number, why);
+		return log_fails("cannot be written", log->number, why);
 	log->durable = serial;
 	log->bytes += bytes;
 	log->written += bytes;
@@ -198,7 +196,7 @@ bool roami_log_close(struct roami_log *log, bool ends, char why[ROAMI_STORE_WHY]
 	if (log->fd < 0)
 		return true;
 	if (ends && !log_put(log, &record))
-		good = log_fails(log, "cannot be written", log->number, why);
+		good = log_fails("cannot be written", log->number, why);
 	close(log->fd);
 	log->fd = -1;
 	return good;

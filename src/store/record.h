@@ -35,7 +35,7 @@ struct roami_file_head {
 enum roami_record_kind {
 	ROAMI_RECORD_COMMIT = 1, /* entries */
 	ROAMI_RECORD_CHUNK,      /* of a snapshot: entries; numbered from 0 on */
-	ROAMI_RECORD_END,  /* the server ended; or the end of a snapshot: struct roami_store_counts */
+	ROAMI_RECORD_END,  /* the server ended; or that of a snapshot: struct roami_store_counts */
 	ROAMI_RECORD_SEAL  /* another log goes on with the commit of this number */
 };
 

@@ -175,9 +175,8 @@ static enum roam_err recovery_apply(struct recovery *recovery, uint64_t offset,
 				    const struct roami_record *record)
 {
 	const uint8_t *entries = (const uint8_t *)(record + 1);
-	uint32_t names;
 
-	if (!roami_state_fits(recovery->state, entries, record->bytes, &names))
+	if (!roami_state_fits(recovery->state, entries, record->bytes))
 		return recovery_damaged(recovery, ROAMI_READ_BAD, offset);
 	if (!roami_state_apply(recovery->state, entries, record->bytes))
 		return recovery_fails(recovery, ROAM_ENOMEM, "there is no memory for the names");

@@ -62,12 +62,10 @@ static bool entry_fits(const struct roami_store_state *state,
 	}
 }
 
-bool roami_state_fits(const struct roami_store_state *state, const uint8_t *entries, size_t bytes,
-		      uint32_t *names_p)
+bool roami_state_fits(const struct roami_store_state *state, const uint8_t *entries, size_t bytes)
 {
 	struct roami_store_entry entry;
 
-	*names_p = 0;
 	while (bytes > 0) {
 		if (bytes < sizeof(entry))
 			return false;
@@ -76,7 +74,6 @@ bool roami_state_fits(const struct roami_store_state *state, const uint8_t *entr
 		    roami_store_entry_bytes(&entry) > bytes ||
 		    !entry_fits(state, &entry, entries + sizeof(entry)))
 			return false;
-		*names_p += entry.kind == ROAMI_STORE_NAME;
 		entries += roami_store_entry_bytes(&entry);
 		bytes -= roami_store_entry_bytes(&entry);
 	}
@@ -94,6 +91,21 @@ static uint32_t name_find(const struct roami_store_state *state, const uint8_t *
 		memcmp(state->names[at]->text, name, bytes) != 0))
 		at++;
 	return at;
+}
+
+uint32_t roami_state_new_names(const struct roami_store_state *state, const uint8_t *entries,
+			       size_t bytes)
+{
+	struct roami_store_entry entry;
+	uint32_t count = 0;
+
+	for (size_t at = 0; at < bytes; at += roami_store_entry_bytes(&entry)) {
+		memcpy(&entry, entries + at, sizeof(entry));
+		count += entry.kind == ROAMI_STORE_NAME &&
+			 name_find(state, entries + at + sizeof(entry), entry.from) ==
+				 state->name_count;
+	}
+	return count;
 }
 
 static bool name_apply(struct roami_store_state *state, const struct roami_store_entry *entry,

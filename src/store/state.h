@@ -29,12 +29,12 @@ struct roami_store_state {
 bool roami_state_make(struct roami_store_state *state, uint64_t heap_bytes);
 void roami_state_free(struct roami_store_state *state);
 
-/*
- * Whether these bytes are whole entries that this heap can have; *names_p: how many may be new
- * names.
- */
-bool roami_state_fits(const struct roami_store_state *state, const uint8_t *entries, size_t bytes,
-		      uint32_t *names_p);
+/* Whether these bytes are whole entries that this heap can have. */
+bool roami_state_fits(const struct roami_store_state *state, const uint8_t *entries, size_t bytes);
+
+/* How many names these entries, which fit, may add at most: one that comes twice counts twice. */
+uint32_t roami_state_new_names(const struct roami_store_state *state, const uint8_t *entries,
+			       size_t bytes);
 
 /* Applies entries that fit.  false: no memory for a name, or too many. */
 bool roami_state_apply(struct roami_store_state *state, const uint8_t *entries, size_t bytes);

@@ -37,6 +37,7 @@ SOURCES = {
              'src/launch/slurm.c', *OS],
     'save': ['src/save/file.c', 'src/save/store.c', *OS],
     'seal': ['src/link/seal.c'],
+    'store': ['src/link/channel.c', 'src/store/caller.c', 'src/store/state.c', *OS],
     'wire': ['src/launch/wire.c', 'src/link/channel.c', *OS],
     'xdp': ['src/transport/packet.c', 'src/transport/packet_lane.c', 'src/transport/xdp_attach.c',
             'src/transport/xdp_lane.c', 'src/transport/ear.c', *OS],

@@ -108,6 +108,12 @@ _roam()
 		fi ;;
 	where) ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "$(cd /proc && echo [0-9]*)" -- "$cur"))
 		return ;;
+	pages)
+		if ((COMP_CWORD == 2)); then
+			words="serve check"
+		elif [[ $cur == -* ]]; then
+			words="%(pages)s"
+		fi ;;
 	past)
 		if ((COMP_CWORD == 2)); then
 			words="serve top"
@@ -175,6 +181,9 @@ tx)
 	_arguments %(tx)s '1:what:(report)' \
 		'(-)2:program:_command_names -e' '*::argument:_normal'
 	;;
+pages)
+	_arguments %(pages)s '1:what:(serve check)' '2:directory:_files -/' '3:address:_files'
+	;;
 past)
 	_arguments %(past)s '1:what:(serve top)' '2:address:_files'
 	;;
@@ -240,6 +249,7 @@ def tables(options_def, of_transports, tools, bench, protocols, transports, engi
         'run': [('-' + letter, bool(more)) for letter, more in re.findall('(\\w)(:?)', short)] +
                long_options(run),
         'bench': [('-n', True)] + long_options(read(bench)),
+        'pages': long_options(read(tools, 'roam_pages.c')),
         'past': long_options(read(tools, 'roam_past.c')),
         'compare': python_options(read(tools, 'compare', 'compare.py')),
         'doctor': python_options(read(tools, 'compare', 'doctor.py')),
@@ -250,7 +260,7 @@ def tables(options_def, of_transports, tools, bench, protocols, transports, engi
 def bash(table):
     named = table['names']
     shown = {key: ' '.join(name for name, _ in table[key])
-             for key in ('run', 'bench', 'past', 'compare', 'doctor', 'tx')}
+             for key in ('run', 'bench', 'pages', 'past', 'compare', 'doctor', 'tx')}
     shown.update({key: ' '.join(table[key]) for key in ('commands', 'info', 'benches')})
     shown['run_taking'] = ' | '.join(name for name, takes in table['run'] if takes)
     shown['variables'] = ' '.join(table['values'])
@@ -274,7 +284,7 @@ def zsh_option(name, takes, named):
 
 def zsh(table):
     shown = {key: ' '.join(zsh_option(name, takes, table['names']) for name, takes in table[key])
-             for key in ('run', 'bench', 'past', 'compare', 'doctor', 'tx')}
+             for key in ('run', 'bench', 'pages', 'past', 'compare', 'doctor', 'tx')}
     shown.update({key: ' '.join(table[key]) for key in ('commands', 'info', 'benches')})
     shown['values'] = '\n'.join(f"\t{name} '{' '.join(values)}'"
                                 for name, values in table['values'].items())

@@ -1,0 +1,219 @@
+/* roam pages: a server that keeps the committed pages of jobs, and a check of what it has kept. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "link/address.h"
+#include "os/os.h"
+#include "roam_tool.h"
+#include "store/server.h"
+
+static const char pages_usage[] =
+	"usage: roam pages serve DIR ADDRESS [--key FILE] [--log MIB] [--snapshot MIB]\n"
+	"                        [--no-uring]\n"
+	"       roam pages check DIR\n"
+	"\n"
+	"serve keeps the pages that transactions of a job commit (ROAM_STORE=ADDRESS) in the\n"
+	"directory DIR, which it makes if need be.  It prints \"serving at ADDRESS\" when it is\n"
+	"ready, and ends at SIGINT or SIGTERM.  If the disk fails it ends with a line; what was\n"
+	"acknowledged as durable is kept.\n"
+	"\n"
+	"check verifies all files of a server that does not run, and prints how many commits,\n"
+	"pages and names they hold.\n"
+	"\n"
+	"  ADDRESS            HOST:PORT (port 0: a free one), or the path of a Unix\n"
+	"                     socket, with a /\n"
+	"  --key FILE         the key of server and clients; else the file that\n"
+	"                     ROAM_STORE_KEY names.  serve makes it if it does not exist\n"
+	"  --log MIB          bytes of a file of the log (64)\n"
+	"  --snapshot MIB     how much log there is before a snapshot of all pages takes its\n"
+	"                     place (256), if the pages are not more\n"
+	"  --no-uring         write by pwrite and fdatasync, not by io_uring\n";
+
+static const struct option pages_long[] = {
+	{"key", required_argument, NULL, 'k'},      {"log", required_argument, NULL, 'l'},
+	{"snapshot", required_argument, NULL, 's'}, {"no-uring", no_argument, NULL, 'u'},
+	{"help", no_argument, NULL, 'h'},	    {NULL, 0, NULL, 0},
+};
+
+struct pages_options {
+	const char *key;
+	struct roami_store_params params;
+};
+
+static void pages_say(const char *line)
+{
+	tool_say("%s", line);
+}
+
+static bool pages_mib(const char *text, uint64_t *bytes_p)
+{
+	char *end;
+	double number = strtod(text, &end);
+
+	*bytes_p = (uint64_t)(number * (1 << 20));
+	return *end == '\0' && number >= 0.001 && number <= 1 << 20;
+}
+
+static bool pages_option(struct pages_options *options, int letter)
+{
+	switch (letter) {
+	case 'k':
+		options->key = optarg;
+		return true;
+	case 'l':
+		return pages_mib(optarg, &options->params.log_bytes);
+	case 's':
+		return pages_mib(optarg, &options->params.snapshot_bytes);
+	case 'u':
+		options->params.uring = false;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Reads the arguments; returns 0 to go on, or 1 + the exit status. */
+static int pages_parse(struct pages_options *options, int argc, char **argv, bool serve)
+{
+	int letter;
+
+	*options = (struct pages_options){.params = {.log_bytes = ROAMI_LOG_BYTES,
+						     .snapshot_bytes = ROAMI_SNAPSHOT_EVERY,
+						     .uring = true,
+						     .say = pages_say}};
+	optind = 1;
+	while ((letter = getopt_long(argc, argv, "h", pages_long, NULL)) != -1) {
+		if (letter == 'h') {
+			fputs(pages_usage, stdout);
+			return 1;
+		}
+		if (!serve || !pages_option(options, letter)) {
+			tool_say("pages %s: what is %s? `roam pages --help`", argv[0],
+				 tool_refused(argv, letter, pages_long));
+			return TOOL_USAGE + 1;
+		}
+	}
+	if (optind != argc - (serve ? 2 : 1)) {
+		tool_say("pages %s: %s, please; `roam pages --help`", argv[0],
+			 serve ? "a directory and an address" : "one directory");
+		return TOOL_USAGE + 1;
+	}
+	options->params.directory = argv[optind];
+	options->params.address = serve ? argv[optind + 1] : NULL;
+	if (options->key == NULL)
+		options->key = getenv("ROAM_STORE_KEY");
+	if (serve && options->key == NULL) {
+		tool_say("pages serve: no key: name its file by --key or ROAM_STORE_KEY");
+		return TOOL_USAGE + 1;
+	}
+	return 0;
+}
+
+/* ---------------------------------------------------------------------------------------- serve */
+
+static int serve_run(const struct pages_options *options, int stop)
+{
+	char why[ROAMI_STORE_WHY], at[512], late[ROAMI_STORE_WHY];
+	struct roami_store_server *server;
+	enum roam_err err = roami_store_open(&server, &options->params, at, sizeof(at), why);
+
+	if (err != ROAM_OK) {
+		tool_say("pages serve: %s", why);
+		return TOOL_FAILED;
+	}
+	printf("serving at %s\n", at);
+	fflush(stdout);
+	err = roami_store_serve(server, stop, why);
+	if (!roami_store_close(server, late) && err == ROAM_OK) {
+		memcpy(why, late, sizeof(why));
+		err = ROAM_ESYSTEM;
+	}
+	if (err != ROAM_OK)
+		tool_say("pages serve: %s; what was acknowledged as durable is kept", why);
+	return err == ROAM_OK ? 0 : TOOL_FAILED;
+}
+
+static int pages_serve(int argc, char **argv)
+{
+	struct pages_options options;
+	uint8_t key[ROAMI_CHANNEL_KEY];
+	char why[ROAMI_STORE_WHY];
+	int status = pages_parse(&options, argc, argv, true), stop;
+	sigset_t ends;
+
+	if (status != 0)
+		return status - 1;
+	if (!roami_address_key(options.key, true, key, why, sizeof(why))) {
+		tool_say("pages serve: %s", why);
+		return TOOL_FAILED;
+	}
+	options.params.key = key;
+	signal(SIGXFSZ, SIG_IGN);
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGINT);
+	sigaddset(&ends, SIGTERM);
+	sigprocmask(SIG_BLOCK, &ends, NULL);
+	stop = roami_os_fd(signalfd(-1, &ends, SFD_CLOEXEC));
+	if (stop < 0) {
+		tool_say("pages serve: %s", strerror(errno));
+		return TOOL_FAILED;
+	}
+	return serve_run(&options, stop);
+}
+
+/* ---------------------------------------------------------------------------------------- check */
+
+static int pages_check(int argc, char **argv)
+{
+	struct pages_options options;
+	struct roami_store_state *state;
+	struct roami_recovered is;
+	char why[ROAMI_STORE_WHY];
+	int status = pages_parse(&options, argc, argv, false), directory, lock;
+	enum roam_err err;
+
+	if (status != 0)
+		return status - 1;
+	state = calloc(1, sizeof(*state));
+	directory = state == NULL ? -1
+				  : roami_store_directory(options.params.directory, false, &lock,
+							  why);
+	if (directory < 0) {
+		tool_say("pages check: %s", state == NULL ? "no memory" : why);
+		free(state);
+		return TOOL_FAILED;
+	}
+	err = roami_store_recover(directory, state, &is, why);
+	if (err != ROAM_OK)
+		tool_say("pages check: %s", why);
+	else
+		printf("%" PRIu64 " commits, %" PRIu64 " pages, %u names; heap of %" PRIu64
+		       " bytes; %" PRIu64 " bytes read\n",
+		       is.serial, state->pages, state->name_count, is.heap_bytes, is.read);
+	roami_state_free(state);
+	free(state);
+	close(directory);
+	close(lock);
+	return err == ROAM_OK ? 0 : TOOL_FAILED;
+}
+
+int tool_pages(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "serve") == 0)
+		return pages_serve(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "check") == 0)
+		return pages_check(argc - 1, argv + 1);
+	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+		fputs(pages_usage, stdout);
+		return 0;
+	}
+	tool_say("pages what? serve or check; `roam pages --help`");
+	return TOOL_USAGE;
+}
