@@ -36,6 +36,7 @@ enum roami_option_ivy { ROAMI_IVY_FIXED, ROAMI_IVY_DYNAMIC };
 enum roami_option_tx_commit { ROAMI_TX_COMMIT_TOKEN, ROAMI_TX_COMMIT_PAGES };
 enum roami_option_tx_validate { ROAMI_TX_FORWARD, ROAMI_TX_BACKWARD };
 enum roami_option_tx_reads { ROAMI_TX_READS_RESIDENT, ROAMI_TX_READS_EXACT, ROAMI_TX_READS_TUNED };
+enum roami_option_store_sync { ROAMI_STORE_GROUP, ROAMI_STORE_EACH };
 enum roami_option_erc { ROAMI_ERC_INVALIDATE, ROAMI_ERC_UPDATE, ROAMI_ERC_AUTO };
 enum roami_option_barrier { ROAMI_BARRIER_FLAT, ROAMI_BARRIER_TREE };
 enum roami_option_alloc { ROAMI_ALLOC_OWN, ROAMI_ALLOC_JEMALLOC };

@@ -311,6 +311,15 @@ static bool tx_lock(struct roami_node *node, const uint32_t *pages, size_t count
 	return !tx_is_lost(node);
 }
 
+/* The pages, which are pending, go to the page server before any node sees them (rule 8.16). */
+static void tx_store(struct roami_node *node, const uint32_t *pages, size_t count)
+{
+	struct roami_tx *tx = tx_of(node);
+
+	if (__builtin_expect(tx->store != NULL, 0))
+		tx->wrote = tx->store->commit(node, pages, count);
+}
+
 /* Commits.  Pages stay pending until the commit is over (rule 8.7). */
 static bool tx_publish(struct roami_node *node)
 {
@@ -330,6 +339,8 @@ static bool tx_publish(struct roami_node *node)
 		transactions->commit(node, pages, count);
 	else
 		transactions->abort(node, pages, count);
+	if (counts)
+		tx_store(node, pages, count);
 	tx_done(node, pages, count);
 	if (counts)
 		roami_tx_wake(node);
@@ -434,6 +445,7 @@ static void tx_begin(struct roami_node *node)
 static void tx_starts(struct roami_node *node)
 {
 	tx_of(node)->begun++;
+	tx_of(node)->wrote = false;
 	tx_of(node)->lost = 0;
 	roami_returns_forget(node); /* the thread has got on */
 	roami_tx_reads_begin(node);
@@ -631,7 +643,10 @@ static enum roam_err tx_alone(struct roami_node *node, const struct roami_tx_run
 	tx_begin(node);
 	roami_restart_run(&tx_of(node)->restart, run->fn, run->arg);
 	atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
+	tx_library(run, true);
+	tx_store(node, NULL, 0);
 	roami_tx_let_others(node);
+	tx_library(run, false);
 	ROAMI_COUNT(node->stats, tx_commits, 1);
 	return ROAM_OK;
 }
@@ -653,6 +668,7 @@ static enum roam_err tx_outermost(struct roami_node *node, const struct roami_tx
 {
 	struct tx_before before;
 	enum roam_err err;
+	bool wrote;
 
 	roami_interrupt_unblock(&before.signals);
 	before.cancel = roami_cancel_shut();
@@ -664,7 +680,11 @@ static enum roam_err tx_outermost(struct roami_node *node, const struct roami_tx
 	err = node->nodes == 1 ? tx_alone(node, run) : tx_attempts(node, run, &before);
 	tx_interrupts(node, false);
 	tx_library(run, true);
+	wrote = tx_of(node)->wrote;
 	roami_tx_turn_over(node);
+	if (err == ROAM_OK && tx_of(node)->store != NULL &&
+	    node->options->store_sync == ROAMI_STORE_EACH)
+		tx_of(node)->store->settle(node, wrote);
 	tx_library(run, false);
 	if (err == ROAM_OK)
 		tx_calls(node, true); /* after the turn: they may wait for other threads */

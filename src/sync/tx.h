@@ -3,7 +3,7 @@
  * token, or what takes its place; which pages count as read.  What happens to pages is the
  * protocol's (struct roam_transactions).
  *
- * The room keeps rules 8.3, 8.5 to 8.9, 8.11, 8.12 and 8.15.
+ * The room keeps rules 8.3, 8.5 to 8.9, 8.11, 8.12, 8.15 and 8.16.
  */
 #ifndef ROAMI_TX_H
 #define ROAMI_TX_H
@@ -95,7 +95,20 @@ struct roami_tx_calls {
 	bool now; /* they are being called: the thread may not begin another transaction */
 };
 
+/* Where pages outlive the job (job/stored.h). */
+struct roami_tx_store {
+	/*
+	 * The transaction counts, and no other node has seen its pages; without pages: of a node
+	 * that is alone.  Returns whether anything was written.  May block.
+	 */
+	bool (*commit)(struct roami_node *node, const uint32_t *pages, size_t count);
+	/* ROAM_STORE_SYNC=each: waits until it is durable, and what it has read.  May block. */
+	void (*settle)(struct roami_node *node, bool wrote);
+};
+
 struct roami_tx {
+	const struct roami_tx_store *store; /* NULL: none */
+	bool wrote; /* the transaction that was committed last */
 	_Atomic uint32_t state;
 	unsigned thread; /* that runs it */
 	bool ahead;      /* the attempt has had the token from its beginning (rule 8.11) */

@@ -22,6 +22,7 @@ struct tx_op {
 struct tx_log {
 	unsigned node;
 	uint64_t begin, end; /* on the clock */
+	uint64_t serial; /* that the store gave to what was written; 0: none */
 	unsigned count;
 	bool passes;
 	struct tx_op ops[2 * TX_OPS];
@@ -126,6 +127,26 @@ static inline bool tx_versions(const struct tx_graph *graph)
 				}
 			if (!written)
 				return false;
+		}
+	return true;
+}
+
+/* Whether the store got each commit after those that wrote what it has read or replaced. */
+static inline bool tx_graph_stored(const struct tx_graph *graph)
+{
+	for (unsigned a = 0; a < graph->count; a++)
+		for (unsigned b = 0; b < graph->count; b++) {
+			const struct tx_log *first = &graph->logs[a], *next = &graph->logs[b];
+
+			if (a == b || first->serial == 0 || next->serial == 0 ||
+			    first->serial < next->serial)
+				continue;
+			for (unsigned i = 0; i < first->count; i++)
+				for (unsigned j = 0; j < next->count; j++)
+					if (first->ops[i].variable == next->ops[j].variable &&
+					    first->ops[i].value != 0 &&
+					    first->ops[i].value == next->ops[j].was)
+						return false;
 		}
 	return true;
 }

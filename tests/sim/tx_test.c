@@ -9,9 +9,10 @@
  * always written together are equal, and the accounts of a bank add up (opacity).  A baton goes
  * around by roam_tx_retry and an alternative, whose counts are checked.  In some seeds transactions
  * are doomed for no reason at any step of the core; each attempt checks that the one before has
- * left nothing behind.  In others there are only transactions, and none loses more often in a row
- * than ROAM_TX_FAIR says.  With --teams nodes have several threads, and refuse.  Options:
- * seed_options.h.
+ * left nothing behind.  In every second seed commits go to a store that takes its time, and gets
+ * each after those that it has read from (rule 8.16).  In others there are only
+ * transactions, and none loses more often in a row than ROAM_TX_FAIR says.  With --teams nodes have
+ * several threads, and refuse.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -286,6 +287,33 @@ static void must(struct tx_thread *thread, enum roam_err err)
 		world_fail(thread->test->world, "%s", roam_strerror(err));
 }
 
+/* A world runs one thread at a time. */
+static struct tx_test *stores_of;
+static uint64_t stores, stored[ROAMI_NODES_MAX];
+
+static bool store_commit(struct roami_node *node, const uint32_t *pages, size_t count)
+{
+	struct world *world = stores_of->world;
+
+	for (size_t i = 0; i < count; i++)
+		if (!roami_page_pending(node, pages[i]) || roami_page_has_twin(node, pages[i]))
+			world_fail(world, "node %u stores a page that is not as it stays",
+				   node->me);
+	world_sleep(world, (stores * 7919 + node->me * 104729) % 60000);
+	stored[node->me] = ++stores;
+	return true;
+}
+
+static const struct roami_tx_store store_ops = {.commit = store_commit};
+
+/* The serial number of what the transaction has written; 0: nothing, or there is no store. */
+static uint64_t stored_serial(struct tx_thread *thread)
+{
+	struct roami_tx *tx = tx_of(thread->node);
+
+	return tx->store != NULL && tx->wrote ? stored[thread->node->me] : 0;
+}
+
 static void run(struct tx_thread *thread, roami_tx_fn *fn, roami_tx_fn *otherwise)
 {
 	struct roami_tx_run run = {.fn = fn, .otherwise = otherwise, .arg = thread};
@@ -295,6 +323,7 @@ static void run(struct tx_thread *thread, roami_tx_fn *fn, roami_tx_fn *otherwis
 	thread->log.begin = world_now(thread->test->world);
 	must(thread, roami_tx_run(thread->node, &run));
 	thread->log.end = world_now(thread->test->world);
+	thread->log.serial = stored_serial(thread);
 	if (fair != 0 && thread->attempts - before > fair + 1)
 		world_fail(thread->test->world, "node %u lost %u times in a row; %u is the limit",
 			   thread->node->me, thread->attempts - before - 1, fair);
@@ -343,6 +372,7 @@ static void mixed(struct tx_thread *thread)
 	thread->log.begin = world_now(thread->test->world);
 	must(thread, roami_tx_run(thread->node, &run));
 	thread->log.end = world_now(thread->test->world);
+	thread->log.serial = stored_serial(thread);
 	tx_graph_add(&thread->test->graph, &thread->log);
 }
 
@@ -496,11 +526,13 @@ static bool tx_checked(struct tx_test *test, const struct world_config *config)
 	char text[512];
 	bool good = seed_world(test->world, config);
 
-	if (!good || tx_graph_serial(&test->graph))
+	if (!good || (tx_graph_serial(&test->graph) && tx_graph_stored(&test->graph)))
 		return good;
 	world_describe(config, text, sizeof(text));
-	printf("FAILED seed %lu: no order explains what was read\n  %s\n  %s\n",
-	       (unsigned long)config->seed, text, seed_replay());
+	printf("FAILED seed %lu: %s\n  %s\n  %s\n", (unsigned long)config->seed,
+	       tx_graph_serial(&test->graph) ? "the store got a commit before what it has read"
+					     : "no order explains what was read",
+	       text, seed_replay());
 	return false;
 }
 
@@ -519,6 +551,9 @@ static bool tx_one(const struct seed_options *options, const struct roam_protoco
 	test.world = world_open(&config);
 	if (test.world == NULL)
 		exit(EXIT_FAILURE);
+	stores_of = &test;
+	for (unsigned node = 0; node < config.nodes; node++)
+		tx_of(world_node(test.world, node))->store = seed % 2 == 0 ? &store_ops : NULL;
 	for (unsigned node = 0; node < config.nodes; node++)
 		for (unsigned i = 0; i < config.threads[node]; i++, count++) {
 			threads[count] = (struct tx_thread){.test = &test,
