@@ -94,6 +94,26 @@
  *
  * A function that touches more pages than ROAM_CACHE_PAGES allows keeps them until it ends.
  *
+ * With ROAM_STORE=address, the address of a page server (`roam pages serve`), and ROAM_STORE_KEY,
+ * the file with its key, what transactions commit outlives the job: the next one finds the blocks
+ * of roam_root by their names, at the same addresses, with the bytes of the last commits, and in
+ * them pointers to other blocks of the heap; it may have another number of nodes.  roam_tx returns
+ * when the server has what was committed; roam_tx_durable waits until it is on the server's disk,
+ * and with ROAM_STORE_SYNC=each roam_tx does, before it calls the functions of roam_tx_on_commit.
+ * After a crash of a node, of the job or of the server there is the state of one moment, with all
+ * that was on the disk.  If the server is gone, the job ends with a line at its next commit.
+ * - A commit keeps whole pages.  What is stored outside of transactions is not kept by itself: it
+ *   goes with the next commit that stores to its page, of any node.  While a node is alone, before
+ *   it creates others, its next commit, or CREATE, takes all that it has stored.
+ * - Pointers to anything but the heap (functions, statics) are as good as the program's addresses.
+ * - The next job takes no memory in which an earlier one may have blocks.  What blocks of less than
+ *   about half a megabyte leave free is not used again by later jobs, and roam_free of such a block
+ *   of an earlier job does nothing.  A larger one is freed, and what a job has freed so when its
+ *   nodes end (roam_wait_for_end) is used again.
+ * - The program is started by itself and creates its nodes, or by roam run, and begins with
+ *   roam_start: other launchers' jobs cannot have a store yet.  ROAM_SHARED, checkpoints and
+ *   ROAM_CHECK=heap cannot be beside it.
+ *
  * roam/tx.hpp is this in C++: roam::transaction takes a lambda, and passes exceptions on.
  *
  * In a job of one node a transaction runs once, since nothing can change meanwhile.  roam_tx_retry
@@ -181,6 +201,15 @@ ROAM_RESULT enum roam_err roam_tx_or_else(roam_tx_fn *first, roam_tx_fn *second,
  */
 enum roam_err roam_tx_on_commit(roam_tx_fn *fn, void *arg);
 enum roam_err roam_tx_on_abort(roam_tx_fn *fn, void *arg);
+
+/*
+ * With ROAM_STORE: waits until all that this node has committed, hence all that its transactions
+ * have read, is on the disk of the page server, so that it is there after any crash of nodes, of
+ * the job or of the server.  Other threads of the node go on.  Errors: ROAM_EUNSUPPORTED (there is
+ * no ROAM_STORE), ROAM_ELOST (the server is gone: what was not durable before may not be there),
+ * ROAM_ESTATE (in a transaction).
+ */
+ROAM_RESULT enum roam_err roam_tx_durable(void);
 
 #ifdef __cplusplus
 }

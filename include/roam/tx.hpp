@@ -86,6 +86,14 @@ template <class F> auto transaction(F &&fn, const roam_tx_options *options = nul
 		return *one.value;
 }
 
+/* roam_tx_durable.  Errors, as roam::error: its. */
+inline void durable()
+{
+	const roam_err err = roam_tx_durable();
+	if (err != ROAM_OK)
+		throw error(err);
+}
+
 /* roam_tx_retry. */
 [[noreturn]] inline void retry()
 {

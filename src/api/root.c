@@ -117,6 +117,7 @@ static struct root *root_make(const char *name, size_t bytes, struct root_table 
 {
 	struct roam_region region = {.name = name};
 	size_t ahead = root_ahead(bytes);
+	struct root_table *last = table;
 	struct root *root;
 	uint8_t *block;
 
@@ -131,6 +132,9 @@ static struct root *root_make(const char *name, size_t bytes, struct root_table 
 	strcpy(root->name, name);
 	root->at = offset_of(block) + ahead;
 	root->bytes = bytes;
+	if (last != NULL && last != table)
+		roami_stored_root(job, roami_parts_roots(job->node, 0), last);
+	roami_stored_root(job, roami_parts_roots(job->node, 0), table);
 	return root;
 }
 

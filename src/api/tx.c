@@ -5,6 +5,7 @@
 #include "roam/tx.h"
 
 #include "api/api.h"
+#include "job/job.h"
 #include "sync/tx.h"
 
 /* The library's part of roam_tx begins, or ends, on this thread. */
@@ -97,6 +98,22 @@ enum roam_err roam_tx_writes(void *addr, size_t bytes)
 		return ROAM_ENOTOURS;
 	roami_tx_writes(node, (uint64_t)((uint8_t *)addr - node->app), bytes);
 	return ROAM_OK;
+}
+
+enum roam_err roam_tx_durable(void)
+{
+	INSIDE;
+	struct roami_node *node;
+	uint64_t round;
+	enum roam_err err;
+
+	if (roami_api_transacts())
+		return ROAM_ESTATE;
+	err = roami_api_node(&node, &round);
+	if (err != ROAM_OK)
+		return err;
+	return roami_api_job.stored != NULL ? roami_stored_durable(&roami_api_job)
+					    : ROAM_EUNSUPPORTED;
 }
 
 bool roam_tx_inside(void)

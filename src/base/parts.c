@@ -52,6 +52,19 @@ void roami_heap_parts_begin(struct roami_heap_parts *pool, uint32_t parts, unsig
 	parts_set(pool, 0, parts, (struct roami_heap_part){ROAMI_HEAP_PARTS_LEASED, true, node, 0});
 }
 
+void roami_heap_parts_old(struct roami_heap_parts *pool, const uint8_t *old, uint32_t first)
+{
+	for (uint32_t i = 0; i < pool->count; i++) {
+		struct roami_heap_part part = {(enum roami_heap_parts_state)old[i], true, 0, 0};
+
+		if (part.state == ROAMI_HEAP_PARTS_LEASED)
+			part.node = ROAMI_HEAP_PARTS_STORE;
+		part.used = part.state != ROAMI_HEAP_PARTS_FREE;
+		if (part.used || i < first)
+			parts_set(pool, i, 1, part);
+	}
+}
+
 static bool parts_free_to(struct roami_heap_part part, unsigned me,
 			  const struct roami_vclock *clock)
 {
@@ -120,7 +133,8 @@ void roami_heap_parts_collect(struct roami_heap_parts *pool,
 		struct roami_heap_part part = roami_heap_parts_look(pool, i);
 		enum roami_heap_parts_lives kept = ROAMI_HEAP_PARTS_FULL;
 
-		if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node != 0) {
+		if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node != 0 &&
+		    part.node != ROAMI_HEAP_PARTS_STORE) {
 			kept = lives(arg, i, part.node);
 			part.node = ROAMI_HEAP_PARTS_NOBODY;
 			if (kept == ROAMI_HEAP_PARTS_EMPTY)

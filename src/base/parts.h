@@ -24,6 +24,7 @@
 #define ROAMI_HEAP_PARTS_PART_BYTES 65536u /* at least */
 #define ROAMI_HEAP_PARTS_LARGE      8u     /* a block of so many parts has them for itself */
 #define ROAMI_HEAP_PARTS_NOBODY     0xffffu
+#define ROAMI_HEAP_PARTS_STORE      0xfffeu /* has blocks of an earlier job, nobody knows where */
 
 enum roami_heap_parts_state {
 	ROAMI_HEAP_PARTS_FREE,
@@ -62,6 +63,13 @@ struct roami_heap_part roami_heap_parts_look(const struct roami_heap_parts *pool
 
 /* The first `parts` become leases of `node`: what was handed out before there were leases. */
 void roami_heap_parts_begin(struct roami_heap_parts *pool, uint32_t parts, unsigned node);
+
+/*
+ * Parts had blocks when the job began: `old` has the state of each.  Those of them that were leases
+ * are nobody's for good, because the blocks in them are not known.  Other parts below the first
+ * `first` ones are free.
+ */
+void roami_heap_parts_old(struct roami_heap_parts *pool, const uint8_t *old, uint32_t first);
 
 /*
  * `parts` in a row that are free as far as `clock` tells node `me`: the highest as one block, or

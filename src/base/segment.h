@@ -194,6 +194,7 @@ struct roami_waiting {
 #define ROAMI_WAITS_ANSWER 101u /* it sleeps until another node answers */
 #define ROAMI_WAITS_DP     102u /* at an endpoint: its number * 2, + 1 to send to it */
 #define ROAMI_WAITS_HOLD   103u /* until a thread of the node stops, whose tid is the id */
+#define ROAMI_WAITS_STORE  104u /* for the page server, or, 1, for its disk */
 #define ROAMI_WAITS_ENDS   0x80000000u /* in `of`, of others: the wait ends by itself */
 #define ROAMI_REPORT_BYTES 65536u
 

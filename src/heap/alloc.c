@@ -109,6 +109,18 @@ void roami_alloc_seal(struct roami_alloc *alloc)
 	pthread_mutex_unlock(&alloc->lock);
 }
 
+void roami_alloc_skip(struct roami_alloc *alloc, uint64_t offset)
+{
+	uint32_t pages;
+
+	assert(alloc->magic == ALLOC_MAGIC && !alloc->sealed && alloc->ranges.live == 0);
+	if (offset <= alloc->first)
+		return;
+	pages = (uint32_t)((offset - alloc->first) / ROAM_PAGE_SIZE);
+	assert(offset % ROAM_PAGE_SIZE == 0 && pages <= alloc->ranges.end);
+	alloc->ranges.top = alloc->ranges.high = pages;
+}
+
 const char *roami_alloc_name(const struct roami_alloc *alloc)
 {
 	assert(alloc->magic == ALLOC_MAGIC);

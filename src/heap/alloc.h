@@ -34,6 +34,9 @@ void roami_alloc_close(struct roami_alloc *alloc);
  */
 const char *roami_alloc_name(const struct roami_alloc *alloc);
 
+/* In the bump phase, before the first block: nothing below this offset is handed out. */
+void roami_alloc_skip(struct roami_alloc *alloc, uint64_t offset);
+
 /* Ends the bump phase.  Blocks taken before stay valid and can be given back. */
 void roami_alloc_seal(struct roami_alloc *alloc);
 

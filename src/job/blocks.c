@@ -52,6 +52,8 @@ static bool pool_take(struct roami_job *job, unsigned number, uint32_t parts, bo
 	roami_log_reuse_clock(job->node, &clock);
 	ok = roami_parts_take(job->node, number, parts, block, &clock, &first, used_p);
 	*offset_p = ok ? pool_offset(job, number, first) : 0;
+	if (ok)
+		roami_stored_took(job, first, parts, block);
 	return ok;
 }
 
@@ -135,6 +137,8 @@ static enum roam_err region_lease(struct roami_job *job, unsigned number)
 	if (err == ROAM_OK && job->me == 0)
 		roami_heap_parts_begin(pool, parts < pool->count ? (uint32_t)parts : pool->count,
 				       0);
+	if (err == ROAM_OK && job->me == 0)
+		roami_stored_words(job);
 	return err;
 }
 
@@ -181,6 +185,19 @@ static enum roam_err region_ready(struct roami_job *job, unsigned number)
 	return err;
 }
 
+/*
+ * Whether a block that was handed out before there are leases lies below those of an earlier job;
+ * if not, it is given back.
+ */
+static bool stored_fits(struct roami_job *job, struct roami_alloc *alloc, uint64_t offset,
+			size_t bytes)
+{
+	if (job->stored == NULL || job->leases || offset + bytes <= roami_stored_ends(job))
+		return true;
+	roami_alloc_give(alloc, offset);
+	return false;
+}
+
 /* Takes a block from this node's leases, or a large one from the pool itself. */
 static enum roam_err job_take(struct roami_job *job, unsigned number, size_t bytes,
 			      uint64_t *offset_p, bool *fresh_p)
@@ -201,6 +218,8 @@ static enum roam_err job_take(struct roami_job *job, unsigned number, size_t byt
 	}
 	for (;;) {
 		err = roami_alloc_take(alloc, bytes, offset_p, fresh_p);
+		if (err == ROAM_OK && !stored_fits(job, alloc, *offset_p, bytes))
+			return ROAM_ENOMEM;
 		if (err == ROAM_OK)
 			roami_marks_set(job->node->self, *offset_p, bytes, *fresh_p);
 		if (err == ROAM_ENOMEM && job->leases && adopts) {
@@ -358,6 +377,8 @@ static void *job_alloc(struct roami_job *job, unsigned number, size_t bytes,
 	if (*err_p != ROAM_OK)
 		return NULL;
 	job_raise(job, offset + bytes);
+	if (job->stored != NULL && !job->leases && job->me == 0)
+		roami_stored_raise(job, offset + bytes);
 	ROAMI_COUNT(job->node->stats, allocs, 1);
 	*err_p = job_place_block(job, number, offset, bytes, region, option);
 	if (*err_p != ROAM_OK) {
@@ -369,6 +390,7 @@ static void *job_alloc(struct roami_job *job, unsigned number, size_t bytes,
 	if (!fresh) {
 		roami_objects_forget(job->node, offset, bytes);
 		memset(job->app + offset, 0, bytes);
+		roami_stored_zero(job, offset, bytes);
 	}
 	return job->app + offset;
 }
@@ -522,6 +544,13 @@ static enum roam_err free_large(struct roami_job *job, unsigned number, uint64_t
 	return ROAM_OK;
 }
 
+/* Before there are leases only blocks of an earlier job are in the pool. */
+static bool part_stored(struct roami_job *job, uint32_t index)
+{
+	return job->stored != NULL && index < job_pool(job, 0)->count &&
+	       roami_parts_look(job->node, 0, index).state != ROAMI_HEAP_PARTS_FREE;
+}
+
 static enum roam_err job_free(struct roami_job *job, void *block)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)block - job->app);
@@ -538,12 +567,14 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 	/*
 	 * Before the seal of a launched job every node allocates and frees the same blocks itself.
 	 */
-	if (!job->leases)
-		return free_leased(job, number, job->me, offset);
 	index = pool_index(job, number, offset);
+	if (!job->leases && !part_stored(job, index))
+		return free_leased(job, number, job->me, offset);
 	if (index >= pool->count) /* the rest behind the last part: handed out before the seal */
 		return free_leased(job, number, 0, offset);
 	part = roami_parts_look(job->node, number, index);
+	if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node == ROAMI_HEAP_PARTS_STORE)
+		return ROAM_OK; /* its memory is not used again */
 	if (part.state == ROAMI_HEAP_PARTS_LEASED)
 		return free_leased(job, number, part.node, offset);
 	return free_large(job, number, offset);

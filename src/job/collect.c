@@ -215,7 +215,7 @@ static void take_run(struct roami_job *job, unsigned owner, uint32_t first, uint
 		return;
 	}
 	drop_run(job, first, end);
-	if (end - first >= RUN_MAPPED && job->single.count < RUNS_MAX &&
+	if (job->stored == NULL && end - first >= RUN_MAPPED && job->single.count < RUNS_MAX &&
 	    !roami_shared_in(job, first, end) &&
 	    roami_single_take(job, at, at + bytes, job->fds[owner]))
 		return;

@@ -95,6 +95,7 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 	enum roam_err err = ROAM_OK;
 
 	roami_shared_reserve(job);
+	roami_stored_forked(job);
 	if (roami_inside.call != NULL)
 		roami_inside_leave();
 	job->pid = getpid();
@@ -134,6 +135,8 @@ __attribute__((noreturn)) static void fork_child(struct roami_job *job, void (*f
 		roami_job_come(job, nodes);
 		err = roami_job_join(job, nodes, nodes);
 	}
+	if (err == ROAM_OK)
+		err = roami_stored_join(job);
 	if (err == ROAM_OK)
 		err = roami_watch_creator(job, parent);
 	if (err != ROAM_OK)
@@ -206,8 +209,10 @@ static enum roam_err fork_may(struct roami_job *job, unsigned nodes)
 static enum roam_err fork_all(struct roami_job *job, unsigned nodes, void (*fn)(void))
 {
 	struct roami_ctl *ctl = job->bases[0];
-	enum roam_err err = roami_single_end(job);
+	enum roam_err err = roami_stored_together(job);
 
+	if (err == ROAM_OK)
+		err = roami_single_end(job);
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot map the shared heap");
 	/* In later rounds the heap of other nodes counts, too. */
@@ -344,6 +349,8 @@ static enum roam_err fork_start(struct roami_job *job)
 {
 	enum roam_err err = roami_job_start_alone(job);
 
+	if (err == ROAM_OK)
+		err = roami_stored_begin(job);
 	if (err == ROAM_OK)
 		roami_hang_start(&job->hang, job->node, &job->real, job->fds[job->me]);
 	return err;

@@ -81,6 +81,7 @@ static enum roam_err job_open_node(struct roami_job *job, unsigned nodes)
 	if (err != ROAM_OK)
 		return roami_job_says(job, err, "cannot start the node");
 	races_of(job->node)->blocks = blocks;
+	roami_stored_node(job);
 	roami_thread_self(job->node)->registered = true; /* ctl->threads begins with 1 */
 	roami_barrier_fix(job->node, job->threads_fixed);
 	return ROAM_OK;
@@ -246,7 +247,9 @@ static enum roam_err job_start_main(struct roami_job *job, enum roami_kind kind)
 	enum roam_err err;
 
 	job->main = job_main(job, kind);
-	err = job->main->start(job);
+	err = roami_stored_starts(job);
+	if (err == ROAM_OK)
+		err = job->main->start(job);
 	if (err == ROAM_OK)
 		roami_stats_begin(job->node->stats);
 	job->pid = getpid();
@@ -276,6 +279,8 @@ enum roam_err roami_job_start(struct roami_job *job, enum roami_kind kind,
 	job->needs = ROAM_MODEL_TX;
 	if (err == ROAM_OK)
 		err = roami_shared_find(job);
+	if (err == ROAM_OK)
+		err = roami_stored_check(job);
 	if (err == ROAM_OK) {
 		roami_boot_layout(&job->layout, &job->options);
 		err = job_begin(job, kind != ROAMI_KIND_SPMD, starts);
@@ -488,6 +493,8 @@ static enum roam_err job_wait(struct roami_job *job)
 		roami_hang_start(&job->hang, job->node, &job->real, job->fds[job->me]);
 	job_clear(job);
 	job->parting = true;
+	if (err == ROAM_OK)
+		err = roami_stored_ended(job);
 	if (err == ROAM_OK && roami_statics_report(job, nodes) > 0)
 		job->found = true;
 	if (err == ROAM_OK) {
@@ -561,6 +568,8 @@ static void job_leave(struct roami_job *job)
 	}
 	if (job->life == ROAMI_JOB_ALONE)
 		roami_shared_save(job);
+	if (job->me == 0)
+		roami_stored_close(job);
 	job_stop(job);
 	roami_seats_shut(&job->real);
 	roami_node_close(job->node);

@@ -10,8 +10,8 @@
  *
  * The room keeps rules 1.10 (ROAM_SHARED, in shared.c), 2.1 (the seal), 2.2 (the end), 2.4 (equal
  * blocks on all nodes until the seal), 2.5 (threads of teams, in team.c), 8.4 (one heap, in
- * memory.c), 10.1 (deaths, in watch.c) and 10.5 (memory read by loads once nodes may have stopped
- * serving).
+ * memory.c), 8.16 (the page server, in stored.c), 10.1 (deaths, in watch.c) and 10.5 (memory read
+ * by loads once nodes may have stopped serving).
  */
 #ifndef ROAMI_JOB_H
 #define ROAMI_JOB_H
@@ -28,6 +28,7 @@
 #include "job/shared.h"
 #include "job/start.h"
 #include "job/statics.h"
+#include "job/stored.h"
 #include "job/team.h"
 #include "run/wait.h"
 
@@ -93,6 +94,7 @@ struct roami_job {
 	struct roami_statics statics; /* ROAM_CHECK=statics */
 	struct roami_guard guard;     /* ROAM_CHECK=heap */
 	struct roami_shared shared;   /* statics in the heap */
+	struct roami_stored *stored;  /* what the page server has; NULL: there is none */
 	bool threads_fixed; /* by a promise of the program, see roam_threads_fixed */
 	bool found; /* a check of ROAM_CHECK has found something; true on node 0 only */
 	pid_t pid; /* of the node's process */

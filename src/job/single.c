@@ -55,7 +55,7 @@ void roami_single_begin(struct roami_job *job)
 	uint64_t high = (job->high + ROAMI_PAGE - 1) & ~(uint64_t)(ROAMI_PAGE - 1);
 
 	roami_assert(job->life == ROAMI_JOB_ALONE);
-	if (job->single.count > 0)
+	if (job->single.count > 0 || job->stored != NULL)
 		return;
 	while (at < high) {
 		off_t hole = lseek(job->fds[0], (off_t)(heap + at), SEEK_HOLE), data;

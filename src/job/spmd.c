@@ -22,10 +22,14 @@ static enum roam_err spmd_start(struct roami_job *job)
 		err = roami_job_map_app(job);
 	if (err == ROAM_OK)
 		err = roami_job_open_alloc(job); /* all nodes allocate alike until the seal */
+	if (err == ROAM_OK && job->me == 0)
+		err = roami_stored_begin(job);
 	if (err == ROAM_OK)
 		err = roami_job_come(job, 0);
 	if (err == ROAM_OK)
 		err = roami_job_join(job, job->nodes, 0);
+	if (err == ROAM_OK)
+		err = roami_stored_follow(job);
 	job->life = ROAMI_JOB_JOINED;
 	return err;
 }

@@ -76,6 +76,9 @@ void roami_boot_wait(const struct roami_ctl *const *ctls, unsigned nodes,
 	if (group->kind == ROAMI_WAITS_HOLD)
 		snprintf(text + used, bytes - used, "in roam_tx for its thread %u to stop",
 			 (unsigned)group->id);
+	if (group->kind == ROAMI_WAITS_STORE)
+		snprintf(text + used, bytes - used, "for the page server%s",
+			 group->id != 0 ? "'s disk" : "");
 	if (group->kind == 0 || group->kind > KINDS)
 		return;
 	roami_sync_name(group->id, waits_kinds[group->kind - 1], what);

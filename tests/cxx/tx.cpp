@@ -95,6 +95,7 @@ void work()
 	check(roam_barrier_all() == ROAM_OK);
 	times_out();
 	throws();
+	fails(ROAM_EUNSUPPORTED, [] { roam::durable(); });
 	fails(ROAM_ECANCELED, [] { roam::transaction([] { roam_tx_cancel(); }); });
 	check(roam_barrier_all() == ROAM_OK);
 	check(shared->one + shared->two == 0);

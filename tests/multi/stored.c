@@ -1,0 +1,216 @@
+/*
+ * A bank whose pages outlive the job (ROAM_STORE).  stored NODES TRANSFERS [ALONE | run]
+ *
+ * Each node moves money between random accounts, notes each transfer in a list of its own, and now
+ * and then waits until all is durable and says so: "durable NODE COUNT".  A job that finds the bank
+ * checks it first: the sum, and each list, whose entries are blocks of the heap with pointers; and
+ * prints "found COUNT..." of all nodes.  ALONE: so many transfers before the nodes are created;
+ * run: by roam_start under roam run.
+ */
+#include <roam/tx.h>
+
+#include "multi.h"
+
+#include <stdint.h>
+#include <unistd.h>
+
+#define ACCOUNTS 40u
+#define STRIDE   (ROAM_PAGE_SIZE / sizeof(long) / 8) /* eight on each page */
+#define FORTUNE  1000
+#define SLOTS    8u
+#define OFTEN    7u /* one transfer of so many is followed by a wait */
+
+struct entry {
+	struct entry *before;
+	long number;
+	uint64_t bytes;
+	uint8_t fill[];
+};
+
+struct slot {
+	long count;
+	struct entry *last;
+	uint8_t rest[ROAM_PAGE_SIZE - 16];
+};
+
+struct bank {
+	long made;
+	uint8_t rest[ROAM_PAGE_SIZE - 8];
+	long accounts[ACCOUNTS * STRIDE];
+	struct slot slots[SLOTS];
+};
+
+static struct bank *bank;
+static unsigned nodes, transfers, alone;
+
+struct order {
+	struct slot *slot;
+	unsigned seed;
+	long sum;
+};
+
+static unsigned draw(unsigned *seed, unsigned limit)
+{
+	*seed = *seed * 1103515245 + 12345;
+	return (*seed >> 8) % limit;
+}
+
+static void make(void *arg)
+{
+	(void)arg;
+	if (bank->made != 0)
+		return;
+	for (unsigned i = 0; i < ACCOUNTS; i++)
+		bank->accounts[i * STRIDE] = FORTUNE;
+	bank->made = 1;
+}
+
+static void add_up(void *arg)
+{
+	struct order *order = arg;
+
+	order->sum = 0;
+	for (unsigned i = 0; i < ACCOUNTS; i++)
+		order->sum += bank->accounts[i * STRIDE];
+}
+
+static struct entry *entry_make(struct order *order)
+{
+	size_t bytes = draw(&order->seed, 16) == 0 ? 20000 : 1 + draw(&order->seed, 300);
+	struct entry *entry = roam_alloc(sizeof(*entry) + bytes);
+
+	if (entry == NULL)
+		must(roam_errno());
+	for (size_t i = 0; i < bytes; i++)
+		check(entry->fill[i] == 0);
+	entry->bytes = bytes;
+	entry->number = order->slot->count;
+	entry->before = order->slot->last;
+	memset(entry->fill, (int)(entry->number % 251 + 1), bytes / 2);
+	return entry;
+}
+
+static void transfer(void *arg)
+{
+	struct order *order = arg;
+	unsigned from = draw(&order->seed, ACCOUNTS), to = draw(&order->seed, ACCOUNTS);
+	long amount = (long)draw(&order->seed, 100);
+
+	bank->accounts[from * STRIDE] -= amount;
+	bank->accounts[to * STRIDE] += amount;
+	order->slot->count++;
+	order->slot->last = entry_make(order);
+}
+
+/* Frees the entry before the last one, which may be of another job. */
+static void forget(void *arg)
+{
+	struct order *order = arg;
+	struct entry *entry = order->slot->last->before, *before;
+
+	if (entry == NULL)
+		return;
+	before = entry->before;
+	must(roam_free(entry));
+	order->slot->last->before = before;
+}
+
+static void work(void)
+{
+	unsigned me = roam_node();
+	struct order order = {.slot = &bank->slots[me], .seed = me + (unsigned)getpid()};
+	char line[64];
+
+	for (unsigned i = 0; i < transfers; i++) {
+		must(roam_tx(transfer, &order, NULL));
+		if (draw(&order.seed, 3) == 0)
+			must(roam_tx(forget, &order, NULL));
+		if (i % OFTEN != 0)
+			continue;
+		if (roam_tx_durable() != ROAM_OK)
+			continue; /* the server is gone: the next commit ends the job */
+		snprintf(line, sizeof(line), "durable %u %ld\n", me, order.slot->count);
+		check(write(STDOUT_FILENO, line, strlen(line)) > 0);
+	}
+	must(roam_barrier_all());
+	must(roam_tx(add_up, &order, NULL));
+	check(order.sum == ACCOUNTS * FORTUNE);
+}
+
+static void check_list(const struct slot *slot)
+{
+	long number = slot->count;
+
+	check((slot->count == 0) == (slot->last == NULL));
+	for (const struct entry *entry = slot->last; entry != NULL; entry = entry->before) {
+		check(entry->number <= number);
+		number = entry->number - 1;
+		for (size_t i = 0; i < entry->bytes; i++)
+			check(entry->fill[i] ==
+			      (i < entry->bytes / 2 ? entry->number % 251 + 1 : 0));
+	}
+}
+
+static void find(void)
+{
+	bank = roam_root("bank", sizeof(*bank), ROAM_WRITE);
+	if (bank == NULL)
+		must(roam_errno());
+}
+
+static void look(void)
+{
+	struct order order = {0};
+	char line[200] = "found";
+
+	if (bank->made == 0) {
+		must(roam_tx(make, NULL, NULL));
+		return;
+	}
+	add_up(&order);
+	check(order.sum == ACCOUNTS * FORTUNE);
+	for (unsigned i = 0; i < SLOTS; i++) {
+		check_list(&bank->slots[i]);
+		snprintf(line + strlen(line), sizeof(line) - strlen(line), " %ld",
+			 bank->slots[i].count);
+	}
+	strcat(line, "\n");
+	check(write(STDOUT_FILENO, line, strlen(line)) > 0);
+}
+
+static int run(void)
+{
+	must(roam_start());
+	find();
+	if (roam_node() == 0)
+		look();
+	must(roam_barrier_all());
+	work();
+	if (roam_node() == 0)
+		puts("done");
+	must(roam_finish());
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct order order = {.seed = 7};
+
+	check(argc >= 3);
+	nodes = (unsigned)atoi(argv[1]);
+	transfers = (unsigned)atoi(argv[2]);
+	if (argc > 3 && strcmp(argv[3], "run") == 0)
+		return run();
+	alone = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+	must(roam_start_main());
+	find();
+	look();
+	order.slot = &bank->slots[SLOTS - 1];
+	for (unsigned i = 0; i < alone; i++)
+		must(roam_tx(transfer, &order, NULL));
+	must(roam_create_all(work, nodes));
+	must(roam_wait_for_end());
+	must(roam_tx_durable());
+	puts("done");
+	return 0;
+}
