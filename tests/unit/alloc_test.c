@@ -141,6 +141,24 @@ static void test_bump_same(void)
 	CU_ASSERT_NOT_EQUAL(a.hash, c.hash);
 }
 
+/* What is skipped is never handed out, also when leases begin. */
+static void test_bump_skip(void)
+{
+	struct roami_alloc *alloc = open_slice(4 * MIB, true);
+	uint64_t offset, end;
+	bool fresh;
+
+	roami_alloc_skip(alloc, FIRST + MIB);
+	CU_ASSERT_EQUAL(roami_alloc_take(alloc, 64, &offset, &fresh), ROAM_OK);
+	CU_ASSERT_EQUAL(offset, FIRST + MIB);
+	CU_ASSERT(fresh);
+	roami_alloc_seal(alloc);
+	CU_ASSERT_EQUAL(roami_alloc_cut(alloc, MIB, true, &end), ROAM_OK);
+	while (roami_alloc_take(alloc, 8192, &offset, &fresh) == ROAM_OK)
+		CU_ASSERT(offset > FIRST + MIB && offset < end);
+	roami_alloc_close(alloc);
+}
+
 static void bump_range(bool own)
 {
 	struct roami_alloc *alloc = open_slice(4 * MIB, own);
@@ -639,6 +657,7 @@ static void test_jemalloc(void)
 static CU_TestInfo tests[] = {
 	{"random takes and gives match the shadow", test_random},
 	{"bump: the same in every process", test_bump_same},
+	{"bump: what is skipped", test_bump_skip},
 	{"bump: its range and freshness", test_bump_range},
 	{"bump: blocks given back later", test_bump_give_later},
 	{"exhaustion and recovery", test_exhaustion},

@@ -104,6 +104,46 @@ static void test_spare(void)
 	free(pool);
 }
 
+static enum roami_heap_parts_lives none(void *arg, uint32_t part, unsigned node)
+{
+	(void)arg;
+	(void)part;
+	(void)node;
+	return ROAMI_HEAP_PARTS_EMPTY;
+}
+
+/*
+ * Parts with blocks of an earlier job are not taken, and stay so when nodes end; its large blocks
+ * can be freed.
+ */
+static void test_old(void)
+{
+	static const uint8_t old[256] = {ROAMI_HEAP_PARTS_LEASED, ROAMI_HEAP_PARTS_FREE,
+					 ROAMI_HEAP_PARTS_LEASED, ROAMI_HEAP_PARTS_FREE,
+					 ROAMI_HEAP_PARTS_BLOCK, ROAMI_HEAP_PARTS_REST};
+	struct roami_heap_parts *pool = pool_new(16 * MIB);
+	uint32_t part;
+
+	roami_heap_parts_begin(pool, 4, 0);
+	roami_heap_parts_old(pool, old, 3);
+	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 3).state, ROAMI_HEAP_PARTS_LEASED);
+	CU_ASSERT(take(pool, 1, false, 1, &part));
+	CU_ASSERT_EQUAL(part, 1);
+	CU_ASSERT(take(pool, 1, false, 1, &part));
+	CU_ASSERT_EQUAL(part, 6);
+	CU_ASSERT_FALSE(roami_heap_parts_free(pool, 0, 1, 0));
+	CU_ASSERT(roami_heap_parts_free(pool, 4, 1, 0));
+	roami_heap_parts_collect(pool, none, NULL);
+	CU_ASSERT_FALSE(roami_heap_parts_spare(pool, &part));
+	for (uint32_t i = 0; i < 3; i += 2) {
+		CU_ASSERT_EQUAL(roami_heap_parts_look(pool, i).state, ROAMI_HEAP_PARTS_LEASED);
+		CU_ASSERT_EQUAL(roami_heap_parts_look(pool, i).node, ROAMI_HEAP_PARTS_STORE);
+	}
+	CU_ASSERT(take(pool, 3, false, 1, &part));
+	CU_ASSERT_EQUAL(part, 4);
+	free(pool);
+}
+
 /* Only the node that freed parts may take them before it has acquired the free. */
 static void test_clocks(void)
 {
@@ -161,6 +201,7 @@ static CU_TestInfo tests[] = {
 	{"sizes", test_sizes},
 	{"all of it", test_whole},
 	{"frees that are not known yet", test_clocks},
+	{"parts of an earlier job", test_old},
 	{"spare parts", test_spare},
 	CU_TEST_INFO_NULL,
 };
