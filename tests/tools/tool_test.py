@@ -101,9 +101,9 @@ def test_completion():
     script = os.path.join(folder, 'roam')
     usage = run(ROAM, 'help').stdout
     assert completed(script, 'roam', '') == set(re.findall(r'^  roam (\w+)', usage, re.MULTILINE))
-    for command in ('run', 'past'):
+    for command in ('run', 'pages', 'past'):
         known = set(re.findall(r'(--[a-z][a-z-]+)', run(ROAM, command, '--help').stdout))
-        more = ['serve'] if command == 'past' else []
+        more = [] if command == 'run' else ['serve']
         offered = completed(script, 'roam', command, *more, '--')
         assert offered - {'--help'} <= known and known - offered <= {'--help'}, (offered, known)
     known = set(re.findall(r'(--[a-z][a-z-]+)', run(ROAM, 'tx', '--help').stdout))
