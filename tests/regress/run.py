@@ -43,7 +43,7 @@ def descriptor_cases():
     for way, words in ways.items():
         command = [*words, harness.program('descriptors')]
         yield f'what exec closes, {way}', right, [*command, 'look', '2'], {}
-        yield from harness.thin(4, closed_cases(way, [*command, 'close', '2'], engines))
+        yield from harness.thin(9, closed_cases(way, [*command, 'close', '2'], engines))
 
 
 def closed_cases(way, command, engines):
