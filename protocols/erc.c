@@ -171,6 +171,21 @@ static void erc_fetch(struct roami_node *node, uint32_t page, unsigned home)
 	erc_move(node, page, ERC_COPY); /* once it is open, it may be dropped */
 }
 
+/*
+ * Whether the page is a copy, closed to see whether it is used.  The lock, because a handler that
+ * drops a copy, pending or not, first closes it, and then moves it (rule 8.2).
+ */
+static bool erc_used(struct roami_node *node, uint32_t page)
+{
+	bool copy;
+
+	roami_page_lock(node, page);
+	copy = roami_page_state(node, page) == ERC_COPY;
+	erc_page(node, page)->unseen = 0;
+	roami_page_unlock(node, page);
+	return copy;
+}
+
 static void erc_read_fault(struct roami_node *node, uint32_t page)
 {
 	bool claimed;
@@ -178,8 +193,7 @@ static void erc_read_fault(struct roami_node *node, uint32_t page)
 
 	roami_contract_pending(node, page);
 	roami_contract(roami_page_access(node, page) == ROAM_NONE);
-	if (roami_page_state(node, page) == ERC_COPY) { /* a copy that is pending, and closed */
-		erc_page(node, page)->unseen = 0;
+	if (erc_used(node, page)) {
 		roami_page_open(node, page, 1, ROAM_READ);
 		return;
 	}
@@ -450,9 +464,7 @@ static bool erc_waits(struct roami_node *node, const struct roam_request *reques
 	return false;
 }
 
-/*
- * Whether a copy is not worth its updates; under the page lock.  A pending page counts as in use.
- */
+/* Whether a copy is not worth its updates; under the page lock.  A pending one is in use. */
 static bool erc_unused(struct roami_node *node, uint32_t page)
 {
 	struct erc_page *data = erc_page(node, page);

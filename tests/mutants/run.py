@@ -55,7 +55,7 @@ FAR = [["far_test"], ["blocks_test"], ["provisional_test"], ["packed_test"], ["s
 # ... and of those whose name says so.
 NAMED = {"alone_": [["sim_test", "--teams", "--nodes", "1"]], "card_": [["sim_test", "--cards"], ["packed_test", "--cards"]],
          "counted_": [["counted_test"]], "dp_": [["dp_test"], ["dp_test", "--lossy"]], "far_": FAR, "first_": [["first_test"]],
-         "litmus_": [["litmus_test"]], "past_": PAST, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
+         "held_": [["held_test"]], "litmus_": [["litmus_test"]], "past_": PAST, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
          "team_": [["sim_test", "--teams"]], "together_": [["together_test"], ["sim_test", "--teams"]],
          "tx_": [["tx_test"], ["tx_round_test"], ["tx_reads_test"], ["tx_rules_test"], ["tx_writes_test"],
                  ["tx_stored_test"], ["tx_stays_test"]]}
