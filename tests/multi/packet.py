@@ -151,10 +151,10 @@ def run_cases():
         yield (f'lu {protocol}', well, launched(4, 'ab', program('lu'), '-p4', '-n96', '-t'), 'verified ok',
                {**PACKET, 'ROAM_PROTOCOL': protocol})
     for letters, env in (('a', PACKET), ('ab', CABLE), ('abcd', PACKET)):
-        yield (f'tuples on {letters}', well, launched(4, letters, program('past'), 'run', 4), 'tuples right', env)
+        yield (f'tuples on {letters}', well, launched(4, letters, program('past'), 'run', 4, 5), 'tuples right', env)
     for at, name in enumerate(TUPLES):
         yield (f'{name}, 5 % lost', tuples_lossy, program(f'tuples-{name}'), at)
-    yield ('tuples on ab, 5 % lost', well, launched(2, 'ab', program('past'), 'run', 2), 'tuples right',
+    yield ('tuples on ab, 5 % lost', well, launched(2, 'ab', program('past'), 'run', 2, 5), 'tuples right',
            {**CABLE, 'ROAM_FAULTY': 'drop=5%,seed=1'})
     yield ('idle', well, launched(4, 'ab', program('idle'), 4), 'node 3: ', PACKET)
     yield ('threads', well, launched(3, 'abc', program('threads'), 'run', 3, 2, 10, 'settled'),

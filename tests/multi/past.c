@@ -2,8 +2,9 @@
  * PastSet on real processes and threads: a bag of tasks that every thread of every node takes from,
  * tuples to and fro between nodes out of shared memory, thousands of elements, bad input, and what
  * was entered before CREATE.
- * past START NODES
+ * past START NODES [PART]
  *	START  fork: roam_create_all; run: under roam run
+ *	PART   5: a fifth of the tasks, tuples and elements
  */
 #include "multi.h"
 
@@ -12,15 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TASKS     1500u
+#define TASKS     (1500u / part)
 #define THREADS   4u
-#define ROUNDS    60u
+#define ROUNDS    (60u / part)
 #define ELEMENTS  2000u
+#define ENTERED   (ELEMENTS / part)
 #define TUPLE_MAX 31000u
 #define MANY      100000u
 #define AWAY_MAX  1024u
 
 static unsigned nodes;
+static unsigned part = 1;
 static uint8_t *shared; /* in the heap: two tuples for each node */
 static struct roam_ps_element *early;
 
@@ -246,11 +249,11 @@ static void bag(const char *name, enum roam_ps_storage storage)
 		must(roam_ps_move(element, &left, sizeof(left)));
 	}
 	for (unsigned i = 0; i < THREADS; i++) {
-		void *part;
+		void *some;
 
-		pthread_join(threads[i], &part);
-		sum += (int64_t) * (uint64_t *)part;
-		free(part);
+		pthread_join(threads[i], &some);
+		sum += (int64_t) * (uint64_t *)some;
+		free(some);
 	}
 	must(roam_reduce(&sum, 1, ROAM_INT64, ROAM_SUM));
 	check(sum == (int64_t)TASKS * (TASKS + 1) / 2);
@@ -305,14 +308,14 @@ static void many_elements(void)
 	static struct roam_ps_element *elements[ELEMENTS];
 	char name[32];
 
-	for (unsigned i = 0; i < ELEMENTS; i++) {
+	for (unsigned i = 0; i < ENTERED; i++) {
 		uint32_t me = roam_node();
 
 		snprintf(name, sizeof(name), "element %u", i);
 		elements[i] = enter(name, "u32", NULL);
 		must(roam_ps_move(elements[i], &me, sizeof(me)));
 	}
-	for (unsigned i = roam_node(); i < ELEMENTS; i += nodes) {
+	for (unsigned i = roam_node(); i < ENTERED; i += nodes) {
 		uint64_t seen = 0;
 
 		for (unsigned k = 0; k < nodes; k++) {
@@ -323,7 +326,7 @@ static void many_elements(void)
 		}
 		check(seen == (1ull << nodes) - 1);
 	}
-	for (unsigned i = 0; i < ELEMENTS; i++)
+	for (unsigned i = 0; i < ENTERED; i++)
 		roam_ps_leave(elements[i]);
 	must(roam_barrier_all());
 }
@@ -572,6 +575,8 @@ int main(int argc, char **argv)
 {
 	if (argc < 3)
 		return WRONG;
+	if (argc > 3)
+		part = number(argv[3]);
 	setenv("ROAM_PS_MEMORY", "32M", 1);
 	must(roam_start());
 	shared = must_alloc(2 * number(argv[2]) * TUPLE_MAX);
