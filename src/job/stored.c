@@ -180,13 +180,22 @@ void roami_stored_commit_end(struct roami_job *job)
 		roami_stored_fail(job);
 }
 
+/* Whether all threads of this process but the calling one are held, or roam's own. */
+static bool stored_held(const struct roami_job *job)
+{
+	const struct roami_real *real = &job->real;
+	unsigned all = real->tasks > 0 ? roami_os_threads_of(real->tasks) : 0;
+
+	return all == atomic_load(&real->helpers) + atomic_load(&job->node->self->ctl->threads);
+}
+
 /* Of the room tx: the pages are pending, and the transaction counts. */
 static bool stored_commit(struct roami_node *node, const uint32_t *pages, size_t count)
 {
 	struct roami_job *job = roami_job_of(node->env_state);
 
 	if (node->nodes == 1)
-		return roami_stored_flush(job, true);
+		return roami_stored_flush(job, stored_held(job));
 	roami_stored_commit_begin(job);
 	for (size_t i = 0; i < count; i++)
 		roami_stored_commit_page(job, pages[i], roami_page_bytes(node, pages[i]));

@@ -42,6 +42,7 @@ struct roami_stored {
 	uint64_t roots;      /* 0: none */
 	bool apart; /* the process is alone, and its app view is a private copy of its segment */
 	int pagemap;
+	uint8_t *sent; /* of each page: 1: the segment has since what was sent last */
 };
 
 /* Whether the job can have a store; if not, says why. */

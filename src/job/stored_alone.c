@@ -2,7 +2,9 @@
  * A process that is alone has no page faults that could tell what it writes.  With a store its app
  * view is a private mapping of its segment, so that a page that was written is anonymous memory,
  * and the kernel's page map shows that.  A commit sends all such pages and copies them into the
- * segment; then they are the segment's again.
+ * segment; then they are the segment's again.  That would lose what a thread that is not held
+ * stores between the two: beside such threads pages stay anonymous, and those that are as in the
+ * segment, which has what was sent last, are not sent again.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -39,7 +41,9 @@ enum roam_err roami_stored_apart(struct roami_job *job)
 	if (stored->pagemap < 0)
 		stored->pagemap =
 			roami_os_fd(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-	if (stored->pagemap < 0 || !apart_map(job, MAP_PRIVATE))
+	roami_os_unmap(stored->sent, job->layout.pages);
+	stored->sent = roami_os_reserve_sparse(job->layout.pages);
+	if (stored->pagemap < 0 || stored->sent == NULL || !apart_map(job, MAP_PRIVATE))
 		return ROAM_ESYSTEM;
 	stored->apart = true;
 	return ROAM_OK;
@@ -58,11 +62,15 @@ struct flush {
 	bool drops;  /* no other thread writes meanwhile */
 };
 
+/* A page that was written, perhaps before an earlier commit, and is perhaps being written. */
 static void flush_page(struct flush *flush, uint32_t page)
 {
 	struct roami_job *job = flush->job;
 	uint64_t at = (uint64_t)page * ROAMI_PAGE;
+	uint8_t *kept = (uint8_t *)job->bases[0] + job->layout.heap + at, bytes[ROAMI_PAGE];
 
+	if (job->stored->sent[page] != 0 && memcmp(kept, job->app + at, ROAMI_PAGE) == 0)
+		return;
 	if (flush->splits && flush->pages == SPLIT) {
 		roami_stored_commit_end(job);
 		flush->pages = 0;
@@ -70,10 +78,10 @@ static void flush_page(struct flush *flush, uint32_t page)
 	if (flush->pages++ == 0)
 		roami_stored_commit_begin(job);
 	flush->any = true;
-	roami_stored_commit_page(job, page, job->app + at);
-	if (flush->drops)
-		memcpy((uint8_t *)job->bases[0] + job->layout.heap + at, job->app + at,
-		       ROAMI_PAGE);
+	memcpy(bytes, job->app + at, ROAMI_PAGE);
+	roami_stored_commit_page(job, page, bytes);
+	memcpy(kept, bytes, ROAMI_PAGE);
+	job->stored->sent[page] = 1;
 }
 
 /* Pages [first, end), at most ENTRIES. */

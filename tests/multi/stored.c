@@ -1,16 +1,19 @@
 /*
- * A bank whose pages outlive the job (ROAM_STORE).  stored NODES TRANSFERS [ALONE | run]
+ * A bank whose pages outlive the job (ROAM_STORE).  stored NODES TRANSFERS [ALONE | run | beside]
  *
  * Each node moves money between random accounts, notes each transfer in a list of its own, and now
  * and then waits until all is durable and says so: "durable NODE COUNT".  A job that finds the bank
  * checks it first: the sum, and each list, whose entries are blocks of the heap with pointers; and
  * prints "found COUNT..." of all nodes.  ALONE: so many transfers before the nodes are created;
- * run: by roam_start under roam run.
+ * run: by roam_start under roam run; beside: by a process that is alone, while a thread of which
+ * roam does not know counts in the heap: it prints from where to where.
  */
 #include <roam/tx.h>
 
 #include "multi.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <unistd.h>
 
@@ -192,6 +195,42 @@ static int run(void)
 	return 0;
 }
 
+static atomic_bool over;
+
+/* What it has stored is there; a commit meanwhile keeps some value of those. */
+static void *count(void *arg)
+{
+	volatile long *at = arg;
+	long from = *at, to = from;
+
+	for (; !atomic_load(&over); to++) {
+		check(*at == to);
+		*at = to + 1;
+	}
+	printf("counted from %ld to %ld\n", from, to);
+	return NULL;
+}
+
+static int beside(void)
+{
+	struct order order = {.seed = 7};
+	pthread_t thread;
+
+	must(roam_start_main());
+	find();
+	look();
+	order.slot = &bank->slots[SLOTS - 1];
+	check(pthread_create(&thread, NULL, count, bank->slots[SLOTS - 2].rest) == 0);
+	for (unsigned i = 0; i < transfers; i++)
+		must(roam_tx(transfer, &order, NULL));
+	atomic_store(&over, true);
+	check(pthread_join(thread, NULL) == 0);
+	must(roam_tx(transfer, &order, NULL)); /* takes the last count with it */
+	must(roam_tx_durable());
+	puts("done");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct order order = {.seed = 7};
@@ -201,6 +240,8 @@ int main(int argc, char **argv)
 	transfers = (unsigned)atoi(argv[2]);
 	if (argc > 3 && strcmp(argv[3], "run") == 0)
 		return run();
+	if (argc > 3 && strcmp(argv[3], "beside") == 0)
+		return beside();
 	alone = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
 	must(roam_start_main());
 	find();

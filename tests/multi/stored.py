@@ -153,6 +153,18 @@ def many():
             before += 40
 
 
+def beside():
+    """A commit of a process that is alone loses nothing that a thread stores of which roam does not know."""
+    with serving() as server:
+        before = 0
+        for _ in range(3):
+            result = expect([program('stored'), '1', '300', 'beside'], out=DONE, env=server.env())
+            start, end = (int(word) for word in re.search(r'from (\d+) to (\d+)', result.out).groups())
+            if start != before or end == start:
+                raise Wrong(f'{start} to {end}, not from {before}')
+            before = end
+
+
 def stopped():
     """Commits wait for a server that is stopped, and a report says so."""
     with serving() as server, tempfile.TemporaryFile('w+') as out, tempfile.TemporaryFile('w+') as err:
@@ -221,6 +233,7 @@ def cases():
         yield case if seed == 1 else Later(case)
     yield Later(('each waits', each_waits))
     yield Later(('many jobs', many))
+    yield ('beside a thread that is not held', beside)
     yield Later(('a server that is stopped', stopped))
     yield ('no transactions', refused, r'^roam: ROAM_STORE=\S+: pages go there with transactions, which '
            rf'ROAM_PROTOCOL={default_protocol()} does not have; take', default_protocol())
