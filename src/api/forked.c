@@ -63,6 +63,7 @@ void roami_api_forked(void)
 		return;
 	job->orphan = true; /* its own children inherit the rest */
 	forked_watch();
+	roami_stored_forked(job);
 	job->node = NULL;
 	job->life = ROAMI_JOB_OVER;
 }

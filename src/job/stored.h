@@ -60,7 +60,10 @@ enum roam_err roami_stored_begin(struct roami_job *job);
 /* The same for a node other than 0 of a launcher's job, which has joined. */
 enum roam_err roami_stored_follow(struct roami_job *job);
 
-/* A forked process has its parent's connection, which it leaves alone; then it has its own. */
+/*
+ * A forked process has its parent's connection, which it leaves alone: as long as it had that, the
+ * server would take it for the job.  Then, as a node, it has its own.
+ */
 void roami_stored_forked(struct roami_job *job);
 enum roam_err roami_stored_join(struct roami_job *job);
 

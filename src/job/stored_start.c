@@ -285,7 +285,7 @@ void roami_stored_forked(struct roami_job *job)
 {
 	struct roami_stored *stored = job->stored;
 
-	if (stored == NULL)
+	if (stored == NULL || stored->client == NULL)
 		return;
 	close(roami_store_fd(stored->client)); /* a word here would be the parent's */
 	stored->client = NULL;

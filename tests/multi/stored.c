@@ -1,12 +1,15 @@
 /*
- * A bank whose pages outlive the job (ROAM_STORE).  stored NODES TRANSFERS [ALONE | run | beside]
+ * A bank whose pages outlive the job (ROAM_STORE).
+ *
+ *     stored NODES TRANSFERS [ALONE | run | beside | fork]
  *
  * Each node moves money between random accounts, notes each transfer in a list of its own, and now
  * and then waits until all is durable and says so: "durable NODE COUNT".  A job that finds the bank
  * checks it first: the sum, and each list, whose entries are blocks of the heap with pointers; and
  * prints "found COUNT..." of all nodes.  ALONE: so many transfers before the nodes are created;
  * run: by roam_start under roam run; beside: by a process that is alone, while a thread of which
- * roam does not know counts in the heap: it prints from where to where.
+ * roam does not know counts in the heap: it prints from where to where; fork: by a process that is
+ * alone, and leaves a child, which it names.
  */
 #include <roam/tx.h>
 
@@ -21,6 +24,7 @@
 #define STRIDE   (ROAM_PAGE_SIZE / sizeof(long) / 8) /* eight on each page */
 #define FORTUNE  1000
 #define SLOTS    8u
+#define CHILD_S  30u /* or until it is ended; a job waits for two for the one before */
 #define OFTEN    7u /* one transfer of so many is followed by a wait */
 
 struct entry {
@@ -231,6 +235,28 @@ static int beside(void)
 	return 0;
 }
 
+static int leave_child(void)
+{
+	struct order order = {.seed = 7};
+	pid_t child;
+
+	must(roam_start_main());
+	find();
+	look();
+	order.slot = &bank->slots[SLOTS - 1];
+	for (unsigned i = 0; i < transfers; i++)
+		must(roam_tx(transfer, &order, NULL));
+	child = fork();
+	if (child == 0) {
+		close_range(STDIN_FILENO, STDERR_FILENO, 0); /* nobody waits for its output */
+		sleep(CHILD_S);
+		_exit(0);
+	}
+	must(roam_tx(transfer, &order, NULL));
+	printf("child %d\ndone\n", (int)child);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct order order = {.seed = 7};
@@ -242,6 +268,8 @@ int main(int argc, char **argv)
 		return run();
 	if (argc > 3 && strcmp(argv[3], "beside") == 0)
 		return beside();
+	if (argc > 3 && strcmp(argv[3], "fork") == 0)
+		return leave_child();
 	alone = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
 	must(roam_start_main());
 	find();

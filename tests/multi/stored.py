@@ -165,6 +165,17 @@ def beside():
             before = end
 
 
+def with_child():
+    """A child that a program has forked, and that lives longer, does not keep the store from the next job."""
+    with serving() as server:
+        result = subprocess.run([program('stored'), '1', '3', 'fork'], env=clean_env(server.env()), check=True,
+                                stdout=subprocess.PIPE, text=True, timeout=LIMIT)
+        try:
+            expect(command(1, 3), out=DONE, env=server.env())
+        finally:
+            os.kill(int(re.search(r'^child (\d+)$', result.stdout, re.MULTILINE).group(1)), signal.SIGKILL)
+
+
 def stopped():
     """Commits wait for a server that is stopped, and a report says so."""
     with serving() as server, tempfile.TemporaryFile('w+') as out, tempfile.TemporaryFile('w+') as err:
@@ -234,6 +245,7 @@ def cases():
     yield Later(('each waits', each_waits))
     yield Later(('many jobs', many))
     yield ('beside a thread that is not held', beside)
+    yield ('a child that lives longer', with_child)
     yield Later(('a server that is stopped', stopped))
     yield ('no transactions', refused, r'^roam: ROAM_STORE=\S+: pages go there with transactions, which '
            rf'ROAM_PROTOCOL={default_protocol()} does not have; take', default_protocol())
