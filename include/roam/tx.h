@@ -104,7 +104,8 @@
  * that was on the disk.  If the server is gone, the job ends with a line at its next commit.
  * - A commit keeps whole pages.  What is stored outside of transactions is not kept by itself: it
  *   goes with the next commit that stores to its page, of any node.  While a node is alone, before
- *   it creates others, its next commit, or CREATE, takes all that it has stored.
+ *   it creates others, its next commit, or CREATE, takes all that it has stored.  A transaction can
+ *   store to 255 MiB of pages; one that stores to more ends the job with a line.
  * - Pointers to anything but the heap (functions, statics) are as good as the program's addresses.
  * - The next job takes no memory in which an earlier one may have blocks.  What blocks of less than
  *   about half a megabyte leave free is not used again by later jobs, and roam_free of such a block

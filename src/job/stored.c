@@ -195,12 +195,21 @@ static bool stored_commit(struct roami_node *node, const uint32_t *pages, size_t
 	struct roami_job *job = roami_job_of(node->env_state);
 
 	if (node->nodes == 1)
-		return roami_stored_flush(job, stored_held(job));
+		return roami_stored_flush(job, false, stored_held(job));
 	roami_stored_commit_begin(job);
 	for (size_t i = 0; i < count; i++)
 		roami_stored_commit_page(job, pages[i], roami_page_bytes(node, pages[i]));
 	roami_stored_commit_end(job);
 	return true;
+}
+
+/* What was stored before the transaction need not go with it, where there may be much of it. */
+static void stored_begin(struct roami_node *node)
+{
+	struct roami_job *job = roami_job_of(node->env_state);
+
+	if (job->stored->apart && roami_stored_used(job) > ROAMI_STORE_COMMIT_MAX / 2)
+		roami_stored_flush(job, true, stored_held(job));
 }
 
 static void stored_settle(struct roami_node *node, bool wrote)
@@ -219,7 +228,7 @@ static void stored_settle(struct roami_node *node, bool wrote)
 		roami_stored_fail(job);
 }
 
-static const struct roami_tx_store stored_ops = {stored_commit, stored_settle};
+static const struct roami_tx_store stored_ops = {stored_commit, stored_begin, stored_settle};
 
 /* What it has read is of commits whose receipts came before: the empty one is behind them. */
 enum roam_err roami_stored_durable(struct roami_job *job)
@@ -284,7 +293,7 @@ void roami_stored_root(struct roami_job *job, uint64_t first, const void *page)
 	if (job->stored == NULL)
 		return;
 	if (job->stored->apart)
-		roami_stored_flush(job, false);
+		roami_stored_flush(job, true, false);
 	roami_stored_commit_begin(job);
 	if (!job->stored->apart)
 		roami_stored_commit_page(

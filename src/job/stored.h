@@ -99,8 +99,13 @@ void roami_stored_close(struct roami_job *job);
 
 /* From now on what is written is known.  ROAM_ESYSTEM. */
 enum roam_err roami_stored_apart(struct roami_job *job);
-/* Commits it; returns whether there was any.  `drops`: no other thread writes meanwhile. */
-bool roami_stored_flush(struct roami_job *job, bool drops);
+/*
+ * Commits it; returns whether there was any.  `splits`: by as many commits as it takes; `drops`: no
+ * other thread writes meanwhile.
+ */
+bool roami_stored_flush(struct roami_job *job, bool splits, bool drops);
+/* How many bytes it may be, at most. */
+uint64_t roami_stored_used(const struct roami_job *job);
 /* Commits it, and lets the app view be the segment again. */
 enum roam_err roami_stored_together(struct roami_job *job);
 

@@ -116,7 +116,17 @@ static bool part_used(const struct roami_job *job, uint32_t part)
 	       roami_heap_parts_look(pool, part).state != ROAMI_HEAP_PARTS_FREE;
 }
 
-static bool apart_flush(struct roami_job *job, bool splits, bool drops)
+uint64_t roami_stored_used(const struct roami_job *job)
+{
+	const struct roami_heap_parts *pool = roami_stored_pool(job);
+	uint64_t bytes = 0;
+
+	for (uint32_t part = 0; part < pool->count; part++)
+		bytes += part_used(job, part) ? pool->part : 0;
+	return bytes;
+}
+
+bool roami_stored_flush(struct roami_job *job, bool splits, bool drops)
 {
 	const struct roami_heap_parts *pool = (void *)((uint8_t *)job->bases[0] + job->layout.pool);
 	uint32_t base = (uint32_t)(roami_layout_base(&job->layout, 0) / ROAMI_PAGE);
@@ -137,16 +147,11 @@ static bool apart_flush(struct roami_job *job, bool splits, bool drops)
 	return flush.any;
 }
 
-bool roami_stored_flush(struct roami_job *job, bool drops)
-{
-	return apart_flush(job, false, drops);
-}
-
 enum roam_err roami_stored_together(struct roami_job *job)
 {
 	if (job->stored == NULL || !job->stored->apart)
 		return ROAM_OK;
-	apart_flush(job, true, true);
+	roami_stored_flush(job, true, true);
 	job->stored->apart = false;
 	return apart_map(job, MAP_SHARED) ? ROAM_OK : ROAM_ESYSTEM;
 }

@@ -127,7 +127,8 @@ static bool open_fits(struct roami_caller *caller, const struct roami_store_open
 
 	if (bytes != 0 && ask->heap_bytes != bytes && (!caller->reads || ask->heap_bytes != 0)) {
 		caller_error(caller, 0, ROAM_EMISMATCH,
-			     "it keeps a heap of %llu bytes, the program has one of %llu",
+			     "it keeps a heap of %llu bytes, the program has one of %llu: "
+			     "take the ROAM_HEAP with which it was made",
 			     (unsigned long long)bytes, (unsigned long long)ask->heap_bytes);
 		return false;
 	}
@@ -251,7 +252,7 @@ static bool commit_room(struct roami_caller *caller, size_t bytes)
 
 	if (has + bytes > ROAMI_STORE_COMMIT_MAX)
 		return caller_error(caller, caller->number, ROAM_ETOOBIG,
-				    "a commit has at most %llu MiB",
+				    "a commit has at most %llu MiB: store less in a transaction",
 				    (unsigned long long)(ROAMI_STORE_COMMIT_MAX >> 20)) &&
 		       false;
 	while (room < has + bytes || room == 0)

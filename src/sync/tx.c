@@ -640,7 +640,11 @@ static enum roam_err tx_alone(struct roami_node *node, const struct roami_tx_run
 {
 	if (run->otherwise != NULL)
 		return ROAM_EUNSUPPORTED;
+	tx_library(run, true);
 	tx_begin(node);
+	if (tx_of(node)->store != NULL && tx_of(node)->store->begin != NULL)
+		tx_of(node)->store->begin(node);
+	tx_library(run, false);
 	roami_restart_run(&tx_of(node)->restart, run->fn, run->arg);
 	atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
 	tx_library(run, true);

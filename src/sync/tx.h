@@ -102,6 +102,11 @@ struct roami_tx_store {
 	 * that is alone.  Returns whether anything was written.  May block.
 	 */
 	bool (*commit)(struct roami_node *node, const uint32_t *pages, size_t count);
+	/*
+	 * The transaction of a node that is alone begins; other threads are held.  May block.
+	 * NULL: there is nothing to be done.
+	 */
+	void (*begin)(struct roami_node *node);
 	/* ROAM_STORE_SYNC=each: waits until it is durable, and what it has read.  May block. */
 	void (*settle)(struct roami_node *node, bool wrote);
 };

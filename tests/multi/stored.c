@@ -1,15 +1,16 @@
 /*
  * A bank whose pages outlive the job (ROAM_STORE).
  *
- *     stored NODES TRANSFERS [ALONE | run | beside | fork]
+ *     stored NODES TRANSFERS [ALONE | run | beside | fork | fill]
  *
  * Each node moves money between random accounts, notes each transfer in a list of its own, and now
  * and then waits until all is durable and says so: "durable NODE COUNT".  A job that finds the bank
  * checks it first: the sum, and each list, whose entries are blocks of the heap with pointers; and
  * prints "found COUNT..." of all nodes.  ALONE: so many transfers before the nodes are created;
- * run: by roam_start under roam run; beside: by a process that is alone, while a thread of which
- * roam does not know counts in the heap: it prints from where to where; fork: by a process that is
- * alone, and leaves a child, which it names.
+ * run: by roam_start under roam run.  Processes that are alone: beside: while a thread of which
+ * roam does not know counts in the heap: it prints from where to where; fork: one that leaves a
+ * child, which it names; fill: one that stores to more outside of a transaction than a commit may
+ * have.
  */
 #include <roam/tx.h>
 
@@ -25,6 +26,7 @@
 #define FORTUNE  1000
 #define SLOTS    8u
 #define CHILD_S  30u /* or until it is ended; a job waits for two for the one before */
+#define LARGE    ((size_t)260 << 20)
 #define OFTEN    7u /* one transfer of so many is followed by a wait */
 
 struct entry {
@@ -257,6 +259,22 @@ static int leave_child(void)
 	return 0;
 }
 
+static int fill(void)
+{
+	char *large;
+
+	must(roam_start_main());
+	find();
+	large = roam_root("large", LARGE, ROAM_WRITE);
+	check(large != NULL && large[0] == large[LARGE - 1]);
+	printf("filled %d\n", large[0]);
+	memset(large, large[0] + 1, LARGE);
+	must(roam_tx(make, NULL, NULL));
+	must(roam_tx_durable());
+	puts("done");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct order order = {.seed = 7};
@@ -270,6 +288,8 @@ int main(int argc, char **argv)
 		return beside();
 	if (argc > 3 && strcmp(argv[3], "fork") == 0)
 		return leave_child();
+	if (argc > 3 && strcmp(argv[3], "fill") == 0)
+		return fill();
 	alone = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
 	must(roam_start_main());
 	find();

@@ -176,6 +176,13 @@ def with_child():
             os.kill(int(re.search(r'^child (\d+)$', result.stdout, re.MULTILINE).group(1)), signal.SIGKILL)
 
 
+def filled():
+    """A process that is alone may store to more between two transactions than one commit can have."""
+    with serving() as server:
+        for turn in range(2):
+            expect([program('stored'), '1', '1', 'fill'], out=rf'filled {turn}\n{DONE}', env=server.env())
+
+
 def stopped():
     """Commits wait for a server that is stopped, and a report says so."""
     with serving() as server, tempfile.TemporaryFile('w+') as out, tempfile.TemporaryFile('w+') as err:
@@ -246,13 +253,14 @@ def cases():
     yield Later(('many jobs', many))
     yield ('beside a thread that is not held', beside)
     yield ('a child that lives longer', with_child)
+    yield Later(('more than a commit between transactions', filled))
     yield Later(('a server that is stopped', stopped))
     yield ('no transactions', refused, r'^roam: ROAM_STORE=\S+: pages go there with transactions, which '
            rf'ROAM_PROTOCOL={default_protocol()} does not have; take', default_protocol())
     yield ('created under a launcher', refused, r'^roam: ROAM_STORE=\S+: a launcher.s job can have it only', None,
            launched(2, *command(2, 1)))
     yield Later(('no key', lambda: refused(r'^roam: ROAM_STORE=\S+: ROAM_STORE_KEY does not name', ROAM_STORE_KEY='')))
-    yield Later(('another heap', lambda: refused(r'^roam: ROAM_STORE=\S+: .*(size|heap|bytes)', ROAM_HEAP='128M')))
+    yield Later(('another heap', lambda: refused(r'^roam: ROAM_STORE=\S+: .*heap.*take the ROAM_HEAP', ROAM_HEAP='128M')))
     yield Later(('no server', no_server))
     yield Later(('another key', other_key))
 
