@@ -17,6 +17,8 @@ import time
 from harness import Wrong, clean_env, expect, main, program
 
 CLIENTS = 3
+# What a client says that came when the server was gone, or that had not begun when it was killed.
+LATE = 'no server at|does not answer|no page server of this version|nothing could be loaded'
 
 
 def must(holds, what):
@@ -115,7 +117,7 @@ def collect(journal, clients):
     statuses = []
     for client, process in enumerate(clients):
         out, err = process.communicate(timeout=30)
-        late = re.search('no server at|does not answer', err) is not None  # it came when the server was gone
+        late = re.search(LATE, err) is not None
         must(err == '' or late, f'client {client}: {err}')
         journal.note(client, out)
         statuses.append(3 if late else process.returncode)
