@@ -78,7 +78,8 @@ void roami_caller_tell(struct roami_caller *caller)
 {
 	const struct roami_store_receipt receipt = {caller->callers->durable};
 
-	if (!caller->open || caller->told >= receipt.serial || caller->out_at < caller->out_end)
+	if (!caller->open || caller->told >= receipt.serial || caller->told >= caller->last ||
+	    caller->out_at < caller->out_end)
 		return;
 	caller->told = receipt.serial;
 	caller_send(caller, ROAMI_STORE_DURABLE, 0, &receipt, sizeof(receipt), NULL, 0);
@@ -184,6 +185,7 @@ static bool caller_opens(struct roami_caller *caller, const uint8_t *data, size_
 	answer.heap_bytes = callers->is.heap_bytes;
 	answer.heap_at = callers->is.heap_at;
 	answer.durable = caller->told = callers->durable;
+	caller->last = callers->serial;
 	answer.pages = callers->state.pages;
 	answer.names = callers->state.name_count;
 	answer.epoch = callers->epoch;
@@ -293,7 +295,7 @@ static bool commit_end(struct roami_caller *caller)
 		snprintf(callers->failed, sizeof(callers->failed), "no memory for names");
 		return false;
 	}
-	commit->record.serial = receipt.serial = ++callers->serial;
+	commit->record.serial = receipt.serial = caller->last = ++callers->serial;
 	callers->staged -= caller->commit_room;
 	callers->queued += sizeof(*commit) + commit->record.bytes;
 	caller->commit = NULL;

@@ -49,6 +49,7 @@ struct roami_caller {
 	size_t commit_room;
 	uint64_t number; /* its, */
 	uint64_t told;   /* commits that it knows to be on the disk */
+	uint64_t last;   /* that it wants to know of: its own, or those before it came */
 	bool under_way;  /* while its frames come; without `commit` it is refused */
 };
 
@@ -60,8 +61,8 @@ void roami_caller_init(struct roami_caller *caller, struct roami_callers *caller
 void roami_caller_fini(struct roami_caller *caller);
 
 /*
- * Tells the client how far commits are on the disk, if it does not know, once it has taken all that
- * it was told before: a client that reads nothing for long makes nothing pile up.
+ * Tells the client how far commits are on the disk, if it does not know of its own, once it has
+ * taken all that it was told before: a client that reads nothing for long makes nothing pile up.
  */
 void roami_caller_tell(struct roami_caller *caller);
 

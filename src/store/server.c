@@ -48,6 +48,7 @@ struct roami_store_server {
 	struct roami_disk disk;
 	struct roami_writer writer;
 	bool writes; /* the writer runs */
+	bool put;    /* it has got commits since it was last woken */
 	uint64_t done;
 	int epoll, listener, wake;
 	bool full; /* no connection is accepted for a moment */
@@ -343,6 +344,7 @@ static void server_put(void *arg, struct roami_log_commit *commit)
 	struct roami_store_server *server = arg;
 
 	roami_writer_put(&server->writer, commit);
+	server->put = true;
 }
 
 static bool server_make(void *arg)
@@ -417,6 +419,9 @@ enum roam_err roami_store_serve(struct roami_store_server *server, int stop,
 				return ROAM_OK;
 			good = server_event(server, &events[i]);
 		}
+		if (server->put)
+			roami_writer_go(&server->writer);
+		server->put = false;
 		server_patience(server);
 		server_free_closed(server);
 		snapshot_consider(server);

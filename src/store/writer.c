@@ -89,6 +89,12 @@ void roami_writer_put(struct roami_writer *writer, struct roami_log_commit *comm
 	commit->next = NULL;
 	*writer->last = commit;
 	writer->last = &commit->next;
+	pthread_mutex_unlock(&writer->lock);
+}
+
+void roami_writer_go(struct roami_writer *writer)
+{
+	pthread_mutex_lock(&writer->lock);
 	pthread_cond_signal(&writer->more);
 	pthread_mutex_unlock(&writer->lock);
 }

@@ -21,7 +21,9 @@ struct roami_writer {
 
 /* Takes the log over.  false, with errno. */
 bool roami_writer_start(struct roami_writer *writer, const struct roami_log *log, int wake);
+/* A commit to be written, at the latest when the next call after it is roami_writer_go. */
 void roami_writer_put(struct roami_writer *writer, struct roami_log_commit *commit);
+void roami_writer_go(struct roami_writer *writer);
 /* What there is to know; *done_p grows. false: it has failed. */
 bool roami_writer_news(struct roami_writer *writer, uint64_t *durable_p, uint64_t *done_p);
 /* Writes what is left, and ends the log in order.  false: it has failed. */
