@@ -86,6 +86,7 @@ void bench_tx(struct bench *bench);
 void bench_rtt(struct bench *bench);
 void bench_stream(struct bench *bench);
 void bench_save(struct bench *bench);
+void bench_store(struct bench *bench);
 void bench_apps(struct bench *bench);
 
 /*

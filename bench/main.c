@@ -77,6 +77,7 @@ static const struct {
 	{"rtt", bench_rtt, false, "round trips, calls and page fetches over udp"},
 	{"stream", bench_stream, false, "pages sent one after the other over udp"},
 	{"save", bench_save, true, "checkpoints saved and loaded, compared with plain files"},
+	{"store", bench_store, false, "the page server, compared with plain files"},
 	{"apps", bench_apps, true, "programs compared with the same sources on threads"},
 	{"latency", NULL, false, "round trips of sockets and endpoints; all leaves it out"},
 };

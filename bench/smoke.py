@@ -191,6 +191,21 @@ def check_save(program):
         assert all(row["ratio"] > 0 for row in rows.values()), rows
 
 
+def check_store(program):
+    """Nothing is left of it."""
+    with tempfile.TemporaryDirectory(prefix="roam-bench-") as place:
+        os.environ["TMPDIR"] = place
+        result, said = run(program, "store", "-n", "10")
+        del os.environ["TMPDIR"]
+        rows = {row["name"]: row for row in result["rows"]}
+        assert not os.listdir(place) and "left out" not in said, (os.listdir(place), said)
+        assert set(rows) == {"store_commit_1", "store_commit_32", "store_commit_32_each", "store_commit_32_log", "store_recover",
+                             "store_recover_cached", "store_tx_group", "store_tx_each", "store_tx_each_sync"}, rows
+        assert all(row["ratio"] > 0 for row in rows.values()), rows
+        assert rows["store_commit_32"]["us"] < rows["store_commit_1"]["us"], rows
+        assert rows["store_tx_group"]["us"] < rows["store_tx_each"]["us"], rows
+
+
 def check_hosts(program):
     """Runs the kernels between hosts; needs root, the command ip and the programs."""
     build = os.path.dirname(os.path.dirname(os.path.abspath(program)))
@@ -212,6 +227,7 @@ def main():
     check_protocols(program)
     check_series(program)
     check_save(program)
+    check_store(program)
     check_hosts(program)
     check_latency(program)
     for wrong in (["nothing"], ["diff", "-n", "0"], ["diff", "--engine", "magic"], [],
