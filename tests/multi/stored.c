@@ -17,6 +17,7 @@
 #include "multi.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -201,7 +202,7 @@ static int run(void)
 	return 0;
 }
 
-static atomic_bool over;
+static atomic_bool begun, over;
 
 /* What it has stored is there; a commit meanwhile keeps some value of those. */
 static void *count(void *arg)
@@ -212,6 +213,7 @@ static void *count(void *arg)
 	for (; !atomic_load(&over); to++) {
 		check(*at == to);
 		*at = to + 1;
+		atomic_store(&begun, true);
 	}
 	printf("counted from %ld to %ld\n", from, to);
 	return NULL;
@@ -227,6 +229,8 @@ static int beside(void)
 	look();
 	order.slot = &bank->slots[SLOTS - 1];
 	check(pthread_create(&thread, NULL, count, bank->slots[SLOTS - 2].rest) == 0);
+	while (!atomic_load(&begun))
+		sched_yield();
 	for (unsigned i = 0; i < transfers; i++)
 		must(roam_tx(transfer, &order, NULL));
 	atomic_store(&over, true);
