@@ -110,7 +110,8 @@
  * - The next job takes no memory in which an earlier one may have blocks.  What blocks of less than
  *   about half a megabyte leave free is not used again by later jobs, and roam_free of such a block
  *   of an earlier job does nothing.  A larger one is freed, and what a job has freed so when its
- *   nodes end (roam_wait_for_end) is used again.
+ *   nodes end (roam_wait_for_end) is used again.  A job that creates no nodes gives nothing back:
+ *   one that frees and allocates large blocks makes the heap smaller for those after it.
  * - The program is started by itself and creates its nodes, or by roam run, and begins with
  *   roam_start: other launchers' jobs cannot have a store yet.  ROAM_SHARED, checkpoints and
  *   ROAM_CHECK=heap cannot be beside it.
