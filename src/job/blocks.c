@@ -11,7 +11,7 @@
 #include "sync/sync.h"
 
 /* How a region is cut into parts; node 0's segment also records which node has which part. */
-static struct roami_heap_parts *job_pool(const struct roami_job *job, unsigned number)
+struct roami_heap_parts *roami_job_pool(const struct roami_job *job, unsigned number)
 {
 	unsigned node = job->bases[0] != NULL ? 0 : job->me;
 	struct roami_heap_parts *pools = (void *)((uint8_t *)job->bases[node] + job->layout.pool);
@@ -22,13 +22,13 @@ static struct roami_heap_parts *job_pool(const struct roami_job *job, unsigned n
 /* The heap offset of a part of a region. */
 static uint64_t pool_offset(const struct roami_job *job, unsigned number, uint32_t part)
 {
-	return roami_layout_base(&job->layout, number) + part * job_pool(job, number)->part;
+	return roami_layout_base(&job->layout, number) + part * roami_job_pool(job, number)->part;
 }
 
 static uint32_t pool_index(const struct roami_job *job, unsigned number, uint64_t offset)
 {
 	return (uint32_t)((offset - roami_layout_base(&job->layout, number)) /
-			  job_pool(job, number)->part);
+			  roami_job_pool(job, number)->part);
 }
 
 static unsigned job_region(const struct roami_job *job, uint64_t offset)
@@ -60,7 +60,7 @@ static bool pool_take(struct roami_job *job, unsigned number, uint32_t parts, bo
 /* Returns free parts of this node to the pool, after `freed` was given back. */
 static void pool_return(struct roami_job *job, unsigned number, uint64_t freed)
 {
-	struct roami_heap_parts *pool = job_pool(job, number);
+	struct roami_heap_parts *pool = roami_job_pool(job, number);
 	uint64_t offset, bytes;
 	bool used;
 
@@ -129,16 +129,16 @@ uint64_t roami_job_hash_allocs(struct roami_job *job)
 /* The parts that node 0 handed out in the region before there were leases stay its own. */
 static enum roam_err region_lease(struct roami_job *job, unsigned number)
 {
-	struct roami_heap_parts *pool = job_pool(job, number);
+	struct roami_heap_parts *pool = roami_job_pool(job, number);
 	uint64_t base = roami_layout_base(&job->layout, number), end;
 	enum roam_err err = roami_alloc_cut(job->allocs[number], pool->part, job->me == 0, &end);
 	uint64_t parts = (end - base + pool->part - 1) / pool->part;
 
-	if (err == ROAM_OK && job->me == 0)
+	if (err == ROAM_OK && job->me == 0) {
 		roami_heap_parts_begin(pool, parts < pool->count ? (uint32_t)parts : pool->count,
 				       0);
-	if (err == ROAM_OK && job->me == 0)
 		roami_stored_words(job);
+	}
 	return err;
 }
 
@@ -164,7 +164,7 @@ static enum roam_err region_open(struct roami_job *job, unsigned number)
 
 	err = alloc_open(job, number, &alloc);
 	if (err == ROAM_OK && job->leases) {
-		err = roami_alloc_cut(alloc, job_pool(job, number)->part, false, &end);
+		err = roami_alloc_cut(alloc, roami_job_pool(job, number)->part, false, &end);
 		roami_alloc_seal(alloc);
 	}
 	if (err == ROAM_OK)
@@ -202,7 +202,7 @@ static bool stored_fits(struct roami_job *job, struct roami_alloc *alloc, uint64
 static enum roam_err job_take(struct roami_job *job, unsigned number, size_t bytes,
 			      uint64_t *offset_p, bool *fresh_p)
 {
-	struct roami_heap_parts *pool = job_pool(job, number);
+	struct roami_heap_parts *pool = roami_job_pool(job, number);
 	struct roami_alloc *alloc = job->allocs[number];
 	uint64_t parts = bytes / pool->part + (bytes % pool->part != 0), offset;
 	enum roam_err err = ROAM_ENOMEM;
@@ -262,7 +262,7 @@ static enum roam_err job_take_new(struct roami_job *job, unsigned number, size_t
 
 static bool part_left(const struct roami_job *job, unsigned number, uint32_t part)
 {
-	struct roami_heap_part at = roami_heap_parts_look(job_pool(job, number), part);
+	struct roami_heap_part at = roami_heap_parts_look(roami_job_pool(job, number), part);
 
 	return at.state == ROAMI_HEAP_PARTS_LEASED && at.node == ROAMI_HEAP_PARTS_NOBODY;
 }
@@ -444,7 +444,7 @@ static enum roam_err free_left(struct roami_job *job, unsigned number, uint64_t 
 	end = roami_marks_end(self, &job->layout, offset);
 	for (uint32_t i = pool_index(job, number, offset); pool_offset(job, number, i) < end; i++)
 		if (!part_lives(job, number, i, self))
-			roami_left_put(job, job_pool(job, number), i,
+			roami_left_put(job, roami_job_pool(job, number), i,
 				       job_free_interval(job, offset));
 	return ROAM_OK;
 }
@@ -463,7 +463,7 @@ static enum roami_heap_parts_lives collect_part(void *arg, uint32_t part, unsign
 	struct roami_job *job = it->job;
 	struct roami_segment there;
 	uint64_t first = pool_offset(job, it->number, part);
-	uint64_t bytes = job_pool(job, it->number)->part;
+	uint64_t bytes = roami_job_pool(job, it->number)->part;
 
 	/* Node 0 has the marks of far nodes already. */
 	if (node < job->nodes && job->bases[node] != NULL) {
@@ -479,7 +479,7 @@ static enum roami_heap_parts_lives collect_part(void *arg, uint32_t part, unsign
 /* Node 0 takes over the marks of a region's parts that nodes of other hosts have leased. */
 static void fetch_marks(struct roami_job *job, unsigned number)
 {
-	const struct roami_heap_parts *pool = job_pool(job, number);
+	const struct roami_heap_parts *pool = roami_job_pool(job, number);
 
 	for (uint32_t i = 0; atomic_load(&pool->used) != 0 && i < pool->count; i++) {
 		struct roami_heap_part part = roami_heap_parts_look(pool, i);
@@ -504,7 +504,7 @@ void roami_job_collect_parts(struct roami_job *job)
 	for (unsigned i = 0; i < job->node->region_count; i++) {
 		struct collecting it = {job, i};
 
-		roami_heap_parts_collect(job_pool(job, i), collect_part, &it);
+		roami_heap_parts_collect(roami_job_pool(job, i), collect_part, &it);
 	}
 }
 
@@ -521,7 +521,7 @@ static enum roam_err free_leased(struct roami_job *job, unsigned number, unsigne
 	uint32_t part = pool_index(job, number, offset);
 
 	if (owner == ROAMI_HEAP_PARTS_NOBODY &&
-	    roami_left_disturb(job, job_pool(job, number), part))
+	    roami_left_disturb(job, roami_job_pool(job, number), part))
 		return free_left(job, number, offset);
 	if (owner == ROAMI_HEAP_PARTS_NOBODY)
 		owner = roami_parts_look(job->node, number, part).node;
@@ -547,7 +547,7 @@ static enum roam_err free_large(struct roami_job *job, unsigned number, uint64_t
 /* Before there are leases only blocks of an earlier job are in the pool. */
 static bool part_stored(struct roami_job *job, uint32_t index)
 {
-	return job->stored != NULL && index < job_pool(job, 0)->count &&
+	return job->stored != NULL && index < roami_job_pool(job, 0)->count &&
 	       roami_parts_look(job->node, 0, index).state != ROAMI_HEAP_PARTS_FREE;
 }
 
@@ -555,7 +555,7 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 {
 	uint64_t offset = (uint64_t)((uint8_t *)block - job->app);
 	unsigned number = job_region(job, offset);
-	struct roami_heap_parts *pool = job_pool(job, number);
+	struct roami_heap_parts *pool = roami_job_pool(job, number);
 	struct roami_heap_part part;
 	uint32_t index;
 

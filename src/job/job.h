@@ -381,6 +381,9 @@ uint64_t roami_job_hash_allocs(struct roami_job *job);
  */
 enum roam_err roami_job_lease(struct roami_job *job);
 
+/* A region's parts: node 0's, or this node's own where node 0's memory is not mapped. */
+struct roami_heap_parts *roami_job_pool(const struct roami_job *job, unsigned number);
+
 /* Finds the region for a protocol; reports errors on stderr. */
 enum roam_err roami_job_region(struct roami_job *job, const char *protocol, unsigned *region_p);
 

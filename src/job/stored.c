@@ -212,15 +212,27 @@ static void stored_begin(struct roami_node *node)
 		roami_stored_flush(job, true, stored_held(job));
 }
 
+static bool await_disk(struct roami_job *job, uint64_t serial)
+{
+	bool good;
+
+	roami_node_waits(job->node, ROAMI_WAITS_STORE, 1, ROAMI_WAITS_ENDS);
+	good = stored_await(job->stored, met_durable, serial);
+	roami_node_waits_no_more(job->node);
+	return good;
+}
+
 static void stored_settle(struct roami_node *node, bool wrote)
 {
 	struct roami_job *job = roami_job_of(node->env_state);
+	uint64_t serial;
 	bool good;
 
 	if (wrote) {
-		roami_node_waits(node, ROAMI_WAITS_STORE, 1, ROAMI_WAITS_ENDS);
-		good = stored_await(job->stored, met_durable, job->stored->serial);
-		roami_node_waits_no_more(node);
+		pthread_mutex_lock(&job->stored->lock);
+		serial = job->stored->serial; /* its own, or a later one */
+		pthread_mutex_unlock(&job->stored->lock);
+		good = await_disk(job, serial);
 	} else {
 		good = roami_stored_durable(job) == ROAM_OK;
 	}
@@ -234,16 +246,10 @@ static const struct roami_tx_store stored_ops = {stored_commit, stored_begin, st
 enum roam_err roami_stored_durable(struct roami_job *job)
 {
 	uint64_t serial;
-	bool good;
 
 	roami_stored_commit_begin(job);
 	serial = commit_end(job);
-	if (serial == 0)
-		return ROAM_ELOST;
-	roami_node_waits(job->node, ROAMI_WAITS_STORE, 1, ROAMI_WAITS_ENDS);
-	good = stored_await(job->stored, met_durable, serial);
-	roami_node_waits_no_more(job->node);
-	return good ? ROAM_OK : ROAM_ELOST;
+	return serial != 0 && await_disk(job, serial) ? ROAM_OK : ROAM_ELOST;
 }
 
 void roami_stored_node(struct roami_job *job)

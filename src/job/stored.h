@@ -127,8 +127,6 @@ struct roami_stored_parts {
 	uint8_t states[ROAMI_HEAP_PARTS_PARTS / 4]; /* two bits each */
 };
 
-struct roami_heap_parts *roami_stored_pool(const struct roami_job *job);
-
 void roami_stored_pack(const struct roami_job *job, const uint8_t *states,
 		       struct roami_stored_parts *value);
 void roami_stored_fold(const struct roami_stored_parts *value, uint8_t *states);

@@ -110,15 +110,13 @@ static void flush_pages(struct flush *flush, uint32_t first, uint32_t end)
 /* Whether memory of the part may be in use. */
 static bool part_used(const struct roami_job *job, uint32_t part)
 {
-	const struct roami_heap_parts *pool = (void *)((uint8_t *)job->bases[0] + job->layout.pool);
-
 	return job->stored->own[part] != ROAMI_HEAP_PARTS_FREE ||
-	       roami_heap_parts_look(pool, part).state != ROAMI_HEAP_PARTS_FREE;
+	       roami_heap_parts_look(roami_job_pool(job, 0), part).state != ROAMI_HEAP_PARTS_FREE;
 }
 
 uint64_t roami_stored_used(const struct roami_job *job)
 {
-	const struct roami_heap_parts *pool = roami_stored_pool(job);
+	const struct roami_heap_parts *pool = roami_job_pool(job, 0);
 	uint64_t bytes = 0;
 
 	for (uint32_t part = 0; part < pool->count; part++)
@@ -128,7 +126,7 @@ uint64_t roami_stored_used(const struct roami_job *job)
 
 bool roami_stored_flush(struct roami_job *job, bool splits, bool drops)
 {
-	const struct roami_heap_parts *pool = (void *)((uint8_t *)job->bases[0] + job->layout.pool);
+	const struct roami_heap_parts *pool = roami_job_pool(job, 0);
 	uint32_t base = (uint32_t)(roami_layout_base(&job->layout, 0) / ROAMI_PAGE);
 	uint32_t pages = (uint32_t)(pool->part / ROAMI_PAGE);
 	struct flush flush = {job, 0, false, splits, drops};

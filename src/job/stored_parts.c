@@ -6,16 +6,10 @@
 
 #include "job/job.h"
 
-struct roami_heap_parts *roami_stored_pool(const struct roami_job *job)
-{
-	return (void *)((uint8_t *)job->bases[job->bases[0] != NULL ? 0 : job->me] +
-			job->layout.pool);
-}
-
 void roami_stored_pack(const struct roami_job *job, const uint8_t *states,
 		       struct roami_stored_parts *value)
 {
-	const struct roami_heap_parts *pool = roami_stored_pool(job);
+	const struct roami_heap_parts *pool = roami_job_pool(job, 0);
 
 	*value = (struct roami_stored_parts){
 		.version = ROAMI_STORED_VERSION, .part = pool->part, .count = pool->count};
@@ -69,7 +63,7 @@ void roami_stored_took(struct roami_job *job, uint32_t first, uint32_t parts, bo
 void roami_stored_raise(struct roami_job *job, uint64_t high)
 {
 	struct roami_stored *stored = job->stored;
-	const struct roami_heap_parts *pool = roami_stored_pool(job);
+	const struct roami_heap_parts *pool = roami_job_pool(job, 0);
 	uint64_t base = roami_layout_base(&job->layout, 0);
 	uint32_t end = (uint32_t)((high - base + pool->part - 1) / pool->part), first = end;
 
@@ -82,18 +76,18 @@ void roami_stored_raise(struct roami_job *job, uint64_t high)
 uint64_t roami_stored_begins(const struct roami_job *job)
 {
 	return roami_layout_base(&job->layout, 0) +
-	       job->stored->first * roami_stored_pool(job)->part;
+	       job->stored->first * roami_job_pool(job, 0)->part;
 }
 
 uint64_t roami_stored_ends(const struct roami_job *job)
 {
-	return roami_layout_base(&job->layout, 0) + job->stored->end * roami_stored_pool(job)->part;
+	return roami_layout_base(&job->layout, 0) + job->stored->end * roami_job_pool(job, 0)->part;
 }
 
 void roami_stored_words(struct roami_job *job)
 {
 	if (job->stored != NULL)
-		roami_heap_parts_old(roami_stored_pool(job), job->stored->old, job->stored->first);
+		roami_heap_parts_old(roami_job_pool(job, 0), job->stored->old, job->stored->first);
 }
 
 /* What nodes have taken is one record from now on. */
@@ -116,7 +110,7 @@ void roami_stored_commit_parts(struct roami_job *job, const uint8_t *states)
 void roami_stored_find(struct roami_job *job)
 {
 	struct roami_stored *stored = job->stored;
-	uint32_t count = roami_stored_pool(job)->count, run = 0;
+	uint32_t count = roami_job_pool(job, 0)->count, run = 0;
 
 	stored->first = stored->end = 0;
 	for (uint32_t i = 0; i < count; i++) {

@@ -50,23 +50,24 @@ enum roam_err roami_stored_starts(struct roami_job *job)
 					   "its program begins with roam_start");
 }
 
-static enum roam_err stored_connect(struct roami_job *job, struct roami_store_opened *opened)
+static enum roam_err stored_connect(struct roami_job *job)
 {
 	struct roami_stored *stored = job->stored;
+	struct roami_store_opened opened;
 	char why[ROAMI_STORE_TEXT_MAX + 1] = "";
 	uint64_t until = roami_os_now_ns() + BUSY_NS;
 	enum roam_err err;
 
 	/* The server may not have seen yet that the job before has ended. */
 	while ((err = roami_store_connect(&stored->client, job->options.store, stored->key,
-					  &stored->open, opened, why, sizeof(why))) ==
+					  &stored->open, &opened, why, sizeof(why))) ==
 		       ROAM_EBUSY &&
 	       roami_os_now_ns() < until)
 		usleep(BUSY_US);
 	if (err != ROAM_OK)
 		return roami_stored_says(job, err, why[0] != '\0' ? why : roam_strerror(err));
 	stored->asked = stored->received = stored->serial = 0;
-	stored->durable = opened->durable;
+	stored->durable = opened.durable;
 	return ROAM_OK;
 }
 
@@ -97,7 +98,7 @@ static void load_page(void *arg, const struct roami_store_entry *entry, const ui
 /* `leases`: what this job has taken meanwhile does not count. */
 static void load_parts(struct loading *it, const uint8_t *data, size_t bytes, bool leases)
 {
-	const struct roami_heap_parts *pool = roami_stored_pool(it->job);
+	const struct roami_heap_parts *pool = roami_job_pool(it->job, 0);
 	struct roami_stored_parts value;
 
 	if (bytes != sizeof(value)) {
@@ -165,7 +166,7 @@ static enum roam_err stored_load(struct roami_job *job)
 static void load_zero(struct roami_job *job)
 {
 	static const uint8_t zero[ROAMI_PAGE];
-	const struct roami_heap_parts *pool = roami_stored_pool(job);
+	const struct roami_heap_parts *pool = roami_job_pool(job, 0);
 	uint64_t base = roami_layout_base(&job->layout, 0);
 	uint64_t heap = job->layout.heap, at = heap + base, data;
 	unsigned pages = 0;
@@ -238,25 +239,30 @@ static enum roam_err stored_make(struct roami_job *job)
 	return ROAM_OK;
 }
 
+/* Connects, and gets what the server has. */
+static enum roam_err stored_open(struct roami_job *job)
+{
+	enum roam_err err = stored_make(job);
+
+	if (err == ROAM_OK)
+		err = stored_connect(job);
+	return err == ROAM_OK ? stored_load(job) : err;
+}
+
 enum roam_err roami_stored_begin(struct roami_job *job)
 {
-	struct roami_store_opened opened;
 	enum roam_err err;
 
 	if (job->options.store[0] == '\0')
 		return ROAM_OK;
-	err = stored_make(job);
-	if (err == ROAM_OK)
-		err = stored_connect(job, &opened);
-	if (err == ROAM_OK)
-		err = stored_load(job);
+	err = stored_open(job);
 	job->failed = err; /* which was told */
 	if (err != ROAM_OK)
 		return err;
 	load_zero(job);
 	roami_stored_commit_parts(job, job->stored->old);
 	roami_stored_words(job);
-	atomic_store(&roami_stored_pool(job)->roots, job->stored->roots);
+	atomic_store(&roami_job_pool(job, 0)->roots, job->stored->roots);
 	if (job->boot.nodes > 1)
 		atomic_store(&roami_job_ctl(job, 0)->creator_end, job->high);
 	if (job->node != NULL)
@@ -266,16 +272,11 @@ enum roam_err roami_stored_begin(struct roami_job *job)
 
 enum roam_err roami_stored_follow(struct roami_job *job)
 {
-	struct roami_store_opened opened;
 	enum roam_err err;
 
 	if (job->options.store[0] == '\0' || job->me == 0)
 		return ROAM_OK;
-	err = stored_make(job);
-	if (err == ROAM_OK)
-		err = stored_connect(job, &opened);
-	if (err == ROAM_OK)
-		err = stored_load(job);
+	err = stored_open(job);
 	if (err == ROAM_OK)
 		roami_stored_node(job);
 	return err;
@@ -295,14 +296,12 @@ void roami_stored_forked(struct roami_job *job)
 
 enum roam_err roami_stored_join(struct roami_job *job)
 {
-	struct roami_store_opened opened;
-
-	return job->stored != NULL ? stored_connect(job, &opened) : ROAM_OK;
+	return job->stored != NULL ? stored_connect(job) : ROAM_OK;
 }
 
 enum roam_err roami_stored_ended(struct roami_job *job)
 {
-	const struct roami_heap_parts *pool = roami_stored_pool(job);
+	const struct roami_heap_parts *pool = roami_job_pool(job, 0);
 	uint8_t states[ROAMI_HEAP_PARTS_PARTS] = {0};
 
 	if (job->stored == NULL)

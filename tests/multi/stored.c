@@ -219,20 +219,33 @@ static void *count(void *arg)
 	return NULL;
 }
 
-static int beside(void)
+/* A process that is alone begins, and will move money in this way. */
+static struct order begin_alone(void)
 {
 	struct order order = {.seed = 7};
-	pthread_t thread;
 
 	must(roam_start_main());
 	find();
 	look();
 	order.slot = &bank->slots[SLOTS - 1];
+	return order;
+}
+
+static void move_money(struct order *order)
+{
+	for (unsigned i = 0; i < transfers; i++)
+		must(roam_tx(transfer, order, NULL));
+}
+
+static int beside(void)
+{
+	struct order order = begin_alone();
+	pthread_t thread;
+
 	check(pthread_create(&thread, NULL, count, bank->slots[SLOTS - 2].rest) == 0);
 	while (!atomic_load(&begun))
 		sched_yield();
-	for (unsigned i = 0; i < transfers; i++)
-		must(roam_tx(transfer, &order, NULL));
+	move_money(&order);
 	atomic_store(&over, true);
 	check(pthread_join(thread, NULL) == 0);
 	must(roam_tx(transfer, &order, NULL)); /* takes the last count with it */
@@ -243,15 +256,10 @@ static int beside(void)
 
 static int leave_child(void)
 {
-	struct order order = {.seed = 7};
+	struct order order = begin_alone();
 	pid_t child;
 
-	must(roam_start_main());
-	find();
-	look();
-	order.slot = &bank->slots[SLOTS - 1];
-	for (unsigned i = 0; i < transfers; i++)
-		must(roam_tx(transfer, &order, NULL));
+	move_money(&order);
 	child = fork();
 	if (child == 0) {
 		close_range(STDIN_FILENO, STDERR_FILENO, 0); /* nobody waits for its output */
