@@ -95,7 +95,7 @@ static void *table_room(struct roami_node *node, struct roami_table *table)
 		roami_node_fail(node, "no memory for more than %u synchronisation objects",
 				table->count);
 	table_dump(*block_p, &place, table->item_bytes);
-	return table_item(table, table->count++);
+	return *block_p + place.at * table->item_bytes;
 }
 
 static size_t slots_bytes(unsigned bits)
@@ -184,6 +184,7 @@ void *roami_table_make(struct roami_node *node, struct roami_table *table, uint6
 		*item = id;
 		if (table->make != NULL)
 			table->make(node, item);
+		table->count++; /* now that the item is whole: others look at all counted */
 		slots_add(slots, item);
 	}
 	roami_spin_unlock(&table->lock);

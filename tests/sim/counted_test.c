@@ -1,7 +1,8 @@
 /*
  * A page that is open for writing and dirty counts at each step, also while a release of another
  * thread looks at it and leaves it open: else a thread that has written it may believe that its own
- * release has nothing to do.  Options: seed_options.h.
+ * release has nothing to do.  A lock counts when it is whole: others look at all that are counted.
+ * Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include "rng.h"
 #include "seed_options.h"
 #include "sync/sync.h"
+#include "sync/sync_state.h"
 #include "world.h"
 
 #define START_ID 4096u
@@ -41,6 +43,16 @@ static void counted_step(struct roami_node *node)
 	for (uint32_t page = 0; page < PAGES; page++)
 		if (open_dirty(node, page))
 			roami_node_fail(node, "page %u is dirty and open, and not counted", page);
+}
+
+static void counted_make(struct roami_node *node, void *item)
+{
+	const struct roami_table *table = &sync_of(node)->locks;
+
+	for (uint32_t i = 0; i < table->count; i++)
+		if (roami_table_item(table, i) == item)
+			roami_node_fail(node, "lock %u is counted, and is being made", i);
+	roami_lock_make(node, item);
 }
 
 static void counted_must(struct actor *actor, enum roam_err err)
@@ -90,6 +102,7 @@ static bool counted_one(const struct seed_options *options, const struct roam_pr
 	world = world_open(&config);
 	if (world == NULL)
 		exit(EXIT_FAILURE);
+	sync_of(world_node(world, NODE))->locks.make = counted_make;
 	for (unsigned i = 0; i <= THREADS; i++) {
 		unsigned node = i == THREADS ? HOME : NODE;
 
