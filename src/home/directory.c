@@ -333,7 +333,7 @@ size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 						     memory_order_acquire);
 
 		while (home_of(node)->share_head[by] != tail && count < max) {
-			uint32_t page = atomic_load(&slots[home_of(node)->share_head[by]++ % ring]);
+			uint32_t page = atomic_load(&slots[home_of(node)->share_head[by] % ring]);
 
 			if (page >= node->layout.pages)
 				roami_node_fail(node, "node %u reported page %u, beyond the heap",
@@ -342,6 +342,8 @@ size_t roami_home_shared(struct roami_node *node, uint32_t *pages, size_t max)
 				pages[count++] = page;
 			else
 				home_shared_leave(node, page);
+			/* Last: roami_home_shared_any must see the page in one of the lists. */
+			home_of(node)->share_head[by]++;
 		}
 	}
 	return count;
