@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "job/input.h"
+#include "job/job.h"
 #include "job/local.h"
 #include "os/os.h"
 #include "roam_child.h"
@@ -199,18 +200,15 @@ static void far_compare(struct far *far, unsigned node)
 /* Whether the program asks for as many nodes as there are. */
 static void far_asked(struct far *far)
 {
-	const char *threads = getenv("ROAM_THREADS");
-	unsigned long each = threads != NULL ? strtoul(threads, NULL, 10) : 0; /* 0: or auto */
+	const char *option = getenv("ROAM_THREADS");
+	unsigned threads = option != NULL ? (unsigned)strtoul(option, NULL, 10) : 0; /* 0: auto */
 	unsigned asked = far->nodes[0].card.asked;
-	char of[60] = "";
+	char line[200];
 
 	if (asked == 0 || asked == far->job->nodes)
 		return;
-	if (each > 1)
-		snprintf(of, sizeof(of), " of %lu threads (ROAM_THREADS)", each);
-	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false,
-		 "the program asks for %u nodes%s, the launcher started %u", asked, of,
-		 far->job->nodes);
+	roami_job_says_asked(asked, threads, far->job->nodes, line, sizeof(line));
+	far_fail(far, TOOL_FAILED, ROAMI_NODES_MAX, false, "%s", line);
 }
 
 /* Compares the nodes, which have all joined, and tells each the addresses of the others. */

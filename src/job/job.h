@@ -214,8 +214,12 @@ enum roam_err roami_job_says_sealed(void);
  */
 enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked);
 
-/* The program asks for other nodes than the launcher started: to `line`. */
-void roami_job_says_asked(const struct roami_job *job, unsigned asked, char *line, size_t bytes);
+/*
+ * The program asks for `asked` nodes, of `threads` threads (0: not known), the launcher started
+ * others: to `line`.
+ */
+void roami_job_says_asked(unsigned asked, unsigned threads, unsigned started, char *line,
+			  size_t bytes);
 
 /* ---- choose.c */
 

@@ -127,18 +127,17 @@ enum roam_err roami_job_says_sealed(void)
 	return ROAM_ESTATE;
 }
 
-void roami_job_says_asked(const struct roami_job *job, unsigned asked, char *line, size_t bytes)
+void roami_job_says_asked(unsigned asked, unsigned threads, unsigned started, char *line,
+			  size_t bytes)
 {
-	unsigned threads = roami_team_threads(job);
-
 	if (threads > 1)
 		snprintf(line, bytes,
 			 "the program asks for %u nodes of %u threads (ROAM_THREADS), the launcher "
 			 "started %u",
-			 asked, threads, job->boot.nodes);
+			 asked, threads, started);
 	else
 		snprintf(line, bytes, "the program asks for %u nodes, the launcher started %u",
-			 asked, job->boot.nodes);
+			 asked, started);
 }
 
 enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked)
@@ -150,7 +149,8 @@ enum roam_err roami_job_says_spmd(struct roami_job *job, unsigned asked)
 		 "roam_start, roam_node, roam_nodes or a synchronisation came first; begin with "
 		 "roam_start_main");
 	if (asked != 0 && job->rounds == 0)
-		roami_job_says_asked(job, asked, line, sizeof(line));
+		roami_job_says_asked(asked, roami_team_threads(job), job->boot.nodes, line,
+				     sizeof(line));
 	roami_job_says_line(job, line);
 	return ROAM_ESTATE;
 }

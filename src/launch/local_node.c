@@ -123,7 +123,7 @@ static void local_compare(struct roami_job *job)
 	}
 	if (first->asked == 0 || first->asked == job->nodes)
 		return;
-	roami_job_says_asked(job, first->asked, line, sizeof(line));
+	roami_job_says_asked(first->asked, roami_team_threads(job), job->nodes, line, sizeof(line));
 	local_fail(job, line);
 }
 

@@ -491,7 +491,8 @@ static enum roam_err wireup_join(struct roami_job *job, unsigned asked)
 	if (wireup_of(job)->blobs[0].bytes != sizeof(mine))
 		WIREUP_FAIL(job, WIREUP_OLD, 0);
 	if (first->card.asked != 0 && first->card.asked != job->boot.nodes) {
-		roami_job_says_asked(job, first->card.asked, line, sizeof(line));
+		roami_job_says_asked(first->card.asked, roami_team_threads(job), job->boot.nodes,
+				     line, sizeof(line));
 		WIREUP_FAIL(job, "%s", line);
 	}
 	wireup_open_key(job, first);
