@@ -11,36 +11,35 @@
 
 static struct roami_job *const job = &roami_api_job;
 
-static bool forked_touch(void *arg, siginfo_t *info, const void *context)
+/* Says what ends the child. */
+static bool forked_ends(const char *why)
 {
-	char line[120];
-	int length = snprintf(line, sizeof(line),
-			      "roam: process %d, a fork of node %u, has no shared heap, and "
-			      "touched it at %p\n",
-			      (int)getpid(), job->me, info->si_addr);
+	char line[140];
+	int length = snprintf(line, sizeof(line), "roam: process %d, a fork of node %u, %s\n",
+			      (int)getpid(), job->me, why);
 
-	(void)arg;
-	(void)context;
 	if (write(STDERR_FILENO, line, (size_t)length) < 0)
 		return false;
 	return false;
 }
 
+static bool forked_touch(void *arg, siginfo_t *info, const void *context)
+{
+	char why[70];
+
+	(void)arg;
+	(void)context;
+	snprintf(why, sizeof(why), "has no shared heap, and touched it at %p", info->si_addr);
+	return forked_ends(why);
+}
+
 /* Calls that begin in the child do not get here. */
 static bool forked_call(void *arg, siginfo_t *info, const void *context)
 {
-	char line[120];
-	int length = snprintf(line, sizeof(line),
-			      "roam: process %d, a fork of node %u, cannot go on with the call of "
-			      "roam that forked it\n",
-			      (int)getpid(), job->me);
-
 	(void)arg;
 	(void)info;
 	(void)context;
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
-		return false;
-	return false;
+	return forked_ends("cannot go on with the call of roam that forked it");
 }
 
 static void forked_watch(void)
