@@ -39,13 +39,20 @@ static bool guard_wanted(const struct roami_job *job)
 	return (job->options.check & ROAMI_CHECK_HEAP) != 0;
 }
 
+#define SUM_BEGIN 14695981039346656037u
+
+static uint64_t sum_add(uint64_t sum, uint64_t word)
+{
+	return (sum ^ word) * 1099511628211u;
+}
+
 static uint64_t head_sum(const struct guard_head *head)
 {
 	const uint64_t *words = &head->state;
-	uint64_t sum = 14695981039346656037u;
+	uint64_t sum = SUM_BEGIN;
 
 	for (unsigned i = 0; i < 7; i++)
-		sum = (sum ^ words[i]) * 1099511628211u;
+		sum = sum_add(sum, words[i]);
 	return sum;
 }
 
@@ -109,13 +116,11 @@ static uint64_t guard_kind(const struct roami_job *job, uint64_t offset, const c
 			   uint64_t by)
 {
 	const struct roami_block *block = guard_newest(job, offset, true);
-	uint64_t sum = 14695981039346656037u;
-	uint64_t parts[] = {(uintptr_t)wrong, by, block != NULL ? block->code : 0};
+	uint64_t sum = sum_add(sum_add(SUM_BEGIN, (uintptr_t)wrong), by);
 
-	for (unsigned i = 0; i < 3; i++)
-		sum = (sum ^ parts[i]) * 1099511628211u;
+	sum = sum_add(sum, block != NULL ? block->code : 0);
 	for (const char *c = block != NULL ? block->name : ""; *c != '\0'; c++)
-		sum = (sum ^ (uint8_t)*c) * 1099511628211u;
+		sum = sum_add(sum, (uint8_t)*c);
 	return sum | 1;
 }
 
@@ -437,11 +442,5 @@ void roami_guard_report(struct roami_job *job)
 		return;
 	job->guard.reported = found + 1;
 	job->found = job->found || found > 0;
-	if (found == 0)
-		fprintf(stderr, "roam: heap: none found\n");
-	else if (alike == 0)
-		fprintf(stderr, "roam: heap: %llu found\n", (unsigned long long)found);
-	else
-		fprintf(stderr, "roam: heap: %llu found, and %llu like them\n",
-			(unsigned long long)(found - alike), (unsigned long long)alike);
+	roami_check_verdict("heap", found - alike, alike, STDERR_FILENO);
 }

@@ -86,9 +86,10 @@ void roami_job_verdict(struct roami_job *job)
 		return;
 	roami_guard_count(job);
 	if ((job->options.check & ROAMI_CHECK_RACE) != 0)
-		roami_race_verdict(races, job_count(job, ROAMI_STAT_races_alike), STDERR_FILENO);
+		roami_check_verdict("race", races, job_count(job, ROAMI_STAT_races_alike),
+				    STDERR_FILENO);
 	if ((job->options.check & ROAMI_CHECK_POINTERS) != 0)
-		roami_pointers_verdict(pointers, STDERR_FILENO);
+		roami_check_verdict("pointers", pointers, 0, STDERR_FILENO);
 	job->found = job->found || races > 0 || pointers > 0;
 	if (job->main->ended == NULL || job->life == ROAMI_JOB_ALONE)
 		roami_guard_report(job);

@@ -217,14 +217,6 @@ static void pointers_report(struct roami_node *node, uint64_t offset, uintptr_t 
 		return;
 }
 
-void roami_pointers_verdict(uint64_t found, int fd)
-{
-	if (found == 0)
-		dprintf(fd, "roam: pointers: none found\n");
-	else
-		dprintf(fd, "roam: pointers: %llu found\n", (unsigned long long)found);
-}
-
 /* ----------------------------------------------------------------------------------- the check */
 
 void roami_pointers_look_now(struct roami_node *node, uint32_t page, const uint8_t *diff,

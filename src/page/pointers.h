@@ -29,7 +29,4 @@ static inline void roami_pointers_look(struct roami_node *node, uint32_t page, c
 		roami_pointers_look_now(node, page, diff, bytes);
 }
 
-/* Prints the result of the check. */
-void roami_pointers_verdict(uint64_t found, int fd);
-
 #endif

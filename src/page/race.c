@@ -462,14 +462,14 @@ static void race_report(struct roami_node *node, uint64_t offset, const struct r
 		return;
 }
 
-void roami_race_verdict(uint64_t found, uint64_t alike, int fd)
+void roami_check_verdict(const char *check, uint64_t found, uint64_t alike, int fd)
 {
 	if (found == 0)
-		dprintf(fd, "roam: race: none found\n");
+		dprintf(fd, "roam: %s: none found\n", check);
 	else if (alike == 0)
-		dprintf(fd, "roam: race: %llu found\n", (unsigned long long)found);
+		dprintf(fd, "roam: %s: %llu found\n", check, (unsigned long long)found);
 	else
-		dprintf(fd, "roam: race: %llu found, and %llu like them\n",
+		dprintf(fd, "roam: %s: %llu found, and %llu like them\n", check,
 			(unsigned long long)found, (unsigned long long)alike);
 }
 

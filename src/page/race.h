@@ -146,7 +146,7 @@ void roami_race_code_text(const struct roami_node *node, uint64_t code,
 #define ROAMI_RACE_NAME_BYTES 180
 uint64_t roami_race_name(const struct roami_node *node, uint64_t offset, char *text, size_t bytes);
 
-/* Prints the result of the check in words, which the table of counters does not show. */
-void roami_race_verdict(uint64_t found, uint64_t alike, int fd);
+/* Prints the result of a check in words, which the table of counters does not show. */
+void roami_check_verdict(const char *check, uint64_t found, uint64_t alike, int fd);
 
 #endif
