@@ -1,7 +1,5 @@
 #include "base/thread.h"
 
-#include <string.h>
-
 #include "os/os.h"
 
 #define KEEPERS 64u /* the first so many numbers keep their memory for the next thread */
@@ -68,9 +66,21 @@ static void thread_buffers_free(struct roami_node *node, uint32_t number)
 
 void roami_thread_forget(struct roami_node *node, unsigned number)
 {
+	struct roami_thread *thread = &threads_of(node)->threads[number];
+
 	if (number >= KEEPERS)
 		thread_buffers_free(node, number);
-	memset(&threads_of(node)->threads[number], 0, sizeof(threads_of(node)->threads[number]));
+	/* At these other threads may be looking: */
+	atomic_store(&thread->registered, false);
+	atomic_store(&thread->strange, false);
+	atomic_store(&thread->needs, 0);
+	for (unsigned i = 0; i < ROAMI_TOUCHED; i++)
+		atomic_store_explicit(&thread->touched[i], 0, memory_order_relaxed);
+	thread->mate = 0;
+	thread->came = false;
+	thread->reads = (struct roami_streams){.turn = 0};
+	thread->claims = (struct roami_streams){.turn = 0};
+	thread->returns = (struct roami_returns){.next = 0};
 }
 
 static void threads_close(struct roami_node *node)
