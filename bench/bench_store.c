@@ -271,16 +271,6 @@ static void commit_each(struct rig_run *run, unsigned turns)
 	}
 }
 
-/* Those that have no commit are told of others'. */
-static void links_drain(struct rig_run *run)
-{
-	struct store_state *state = run->state;
-
-	for (unsigned i = 0; i < UNDER_WAY; i++)
-		while (link_take(run, &state->links[i], 0))
-			continue;
-}
-
 static void plain_commit(struct rig_run *run)
 {
 	const struct store_state *state = run->state;
@@ -387,11 +377,9 @@ static void commit_round(struct rig_run *run)
 		start = floor_begin();
 		commit_ahead(run, commits, UNDER_WAY, PAGES);
 		rig_note(run, COMMIT_GROUP, floor_end() - start, commits);
-		links_drain(run);
 		start = floor_begin();
 		commit_each(run, TURNS);
 		rig_note(run, COMMIT_EACH, floor_end() - start, commits);
-		links_drain(run);
 		start = floor_begin();
 		log_ahead(run, commits);
 		rig_note(run, COMMIT_LOG, floor_end() - start, commits);
