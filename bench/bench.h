@@ -155,4 +155,9 @@ void scenario_rewrite(struct rig_run *run, uint32_t first, uint32_t pages, uint3
 /* The calling node reads a word of every page. */
 void scenario_read_all(struct rig_run *run);
 
+/* Makes a directory in TMPDIR, or else in `parent`; false with errno. */
+bool bench_place_make(char *place, size_t bytes, const char *parent);
+/* Removes it with all that is in it. */
+void bench_place_remove(const char *place);
+
 #endif

@@ -65,7 +65,7 @@ struct latency_bench {
 	struct latency_spaces spaces;
 	bool has[LATENCY_NEEDS]; /* what a way may need; LATENCY_FRAMES: there are namespaces */
 	unsigned mtu, trips;
-	char where[64];
+	char where[96];
 	unsigned rows, failed;
 	bool json;
 };
@@ -320,8 +320,8 @@ static bool latency_open(struct latency_bench *all, char *why, size_t bytes)
 {
 	all->shared = mmap(NULL, sizeof(*all->shared), PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	snprintf(all->where, sizeof(all->where), "/tmp/roam-latency-XXXXXX");
-	if (all->shared == MAP_FAILED || mkdtemp(all->where) == NULL) {
+	if (all->shared == MAP_FAILED ||
+	    !bench_place_make(all->where, sizeof(all->where), "/tmp")) {
 		fprintf(stderr, "roam bench: %s\n", strerror(errno));
 		return false;
 	}

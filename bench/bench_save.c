@@ -25,12 +25,6 @@ struct save_state {
 	char place[200], plain[240], next[240], checkpoint[240];
 };
 
-static int path_remove(const char *path, const struct stat *is, int kind, struct FTW *at)
-{
-	(void)is, (void)kind, (void)at;
-	return remove(path);
-}
-
 /* Files on the disk are dropped from memory, so that they are read from there. */
 static int path_drop(const char *path, const struct stat *is, int kind, struct FTW *at)
 {
@@ -44,22 +38,13 @@ static int path_drop(const char *path, const struct stat *is, int kind, struct F
 	return 0;
 }
 
-static void each_path(const struct save_state *state,
-		      int (*fn)(const char *, const struct stat *, int, struct FTW *))
-{
-	nftw(state->place, fn, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 static void save_prepare(struct rig_run *run)
 {
-	const char *parent = getenv("TMPDIR");
 	struct save_state *state = calloc(1, sizeof(*state));
 
 	if (state == NULL)
 		rig_fail(run, "no memory");
-	snprintf(state->place, sizeof(state->place), "%.160s/roam-bench-XXXXXX",
-		 parent != NULL && parent[0] != '\0' ? parent : "/var/tmp");
-	if (mkdtemp(state->place) == NULL)
+	if (!bench_place_make(state->place, sizeof(state->place), "/var/tmp"))
 		rig_fail(run, "%s: %s", state->place, strerror(errno));
 	snprintf(state->plain, sizeof(state->plain), "%s/plain", state->place);
 	snprintf(state->next, sizeof(state->next), "%s/next", state->place);
@@ -121,16 +106,18 @@ static void saved_move(struct rig_run *run, unsigned channel)
 
 static void save_round(struct rig_run *run)
 {
+	const struct save_state *state = run->state;
+
 	if (run->node == 0)
 		plain_move(run, SAVE_PLAIN);
 	saved_move(run, SAVE);
 	if (run->node == 0) {
-		each_path(run->state, path_drop);
+		nftw(state->place, path_drop, 8, FTW_PHYS);
 		plain_move(run, LOAD_PLAIN);
 	}
 	saved_move(run, LOAD);
 	if (run->node == 0 && run->round == run->rounds)
-		each_path(run->state, path_remove);
+		bench_place_remove(state->place);
 }
 
 #define SCENARIO(identifier, mib)                         \

@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,28 +127,14 @@ static void server_stop(struct store_state *state)
 	waitpid(state->server, NULL, 0);
 }
 
-static int path_remove(const char *path, const struct stat *is, int kind, struct FTW *at)
-{
-	(void)is, (void)kind, (void)at;
-	return remove(path);
-}
-
-static void place_remove(const struct store_state *state)
-{
-	nftw(state->place, path_remove, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 static void place_make(struct rig_run *run)
 {
 	struct store_state *state = calloc(1, sizeof(*state));
-	const char *parent = getenv("TMPDIR");
 	char why[ROAMI_STORE_WHY] = "";
 
 	if (state == NULL)
 		rig_fail(run, "no memory");
-	snprintf(state->place, sizeof(state->place), "%.160s/roam-bench-XXXXXX",
-		 parent != NULL && parent[0] != '\0' ? parent : "/var/tmp");
-	if (mkdtemp(state->place) == NULL)
+	if (!bench_place_make(state->place, sizeof(state->place), "/var/tmp"))
 		rig_fail(run, "%s: %s", state->place, strerror(errno));
 	snprintf(state->pages, sizeof(state->pages), "%s/pages", state->place);
 	snprintf(state->socket, sizeof(state->socket), "%s/socket", state->place);
@@ -364,6 +349,7 @@ static void commit_prepare(struct rig_run *run)
 static void commit_round(struct rig_run *run)
 {
 	const unsigned commits = UNDER_WAY * TURNS;
+	struct store_state *state = run->state;
 
 	for (unsigned i = 0; i < run->samples; i++) {
 		uint64_t start;
@@ -387,8 +373,8 @@ static void commit_round(struct rig_run *run)
 	if (run->round < run->rounds)
 		return;
 	log_end(run);
-	server_stop(run->state);
-	place_remove(run->state);
+	server_stop(state);
+	bench_place_remove(state->place);
 }
 
 static const struct rig_scenario store_commit = {
@@ -480,7 +466,7 @@ static void recover_round(struct rig_run *run)
 	recover_store(run, READ_RECOVER);
 	recover_store(run, READ_RECOVER_AGAIN);
 	if (run->round == run->rounds)
-		place_remove(state);
+		bench_place_remove(state->place);
 }
 
 static const struct rig_scenario store_recover = {
@@ -520,6 +506,7 @@ static void tx_write(void *arg)
 static void tx_round(struct rig_run *run)
 {
 	unsigned samples = run->node == run->nodes - 1 ? run->samples * TX_SAMPLES / FEWER : 0;
+	const struct store_state *state = run->state;
 
 	for (unsigned i = 0; i < samples; i++) {
 		uint64_t start = floor_begin();
@@ -531,7 +518,7 @@ static void tx_round(struct rig_run *run)
 	}
 	roam_barrier_all();
 	if (run->node == 0 && run->round == run->rounds)
-		place_remove(run->state);
+		bench_place_remove(state->place);
 }
 
 #define TX(identifier, with, settings)                  \

@@ -1,4 +1,6 @@
 /* Plans: rigs called in turn, medians, floors, goals. */
+#include <errno.h>
+#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -306,4 +308,28 @@ void scenario_share(struct rig_run *run)
 	if (run->node == 1)
 		scenario_read_all(run);
 	roam_barrier_all();
+}
+
+bool bench_place_make(char *place, size_t bytes, const char *parent)
+{
+	const char *told = getenv("TMPDIR");
+
+	if (told != NULL && told[0] != '\0')
+		parent = told;
+	if (snprintf(place, bytes, "%s/roam-bench-XXXXXX", parent) >= (int)bytes) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	return mkdtemp(place) != NULL;
+}
+
+static int path_remove(const char *path, const struct stat *is, int kind, struct FTW *at)
+{
+	(void)is, (void)kind, (void)at;
+	return remove(path);
+}
+
+void bench_place_remove(const char *place)
+{
+	nftw(place, path_remove, 8, FTW_DEPTH | FTW_PHYS);
 }
