@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Shows that the benchmarks run and that their JSON has the rows and keys of the bench contract."""
-import contextlib
-import ctypes
-import glob
 import json
 import os
 import re
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
 import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[0:0] = [os.path.join(HERE, "..", "tests", "multi"), os.path.join(HERE, "..", "tools", "compare")]
+from bpf import links, links_of  # noqa: E402, pylint: disable=wrong-import-position
+from processes import session_pids  # noqa: E402, pylint: disable=wrong-import-position
 
 DEBIAN = "/usr/bin/python3"  # which has the distribution's matplotlib
 KEYS = {"name", "protocol", "transport", "engine", "us", "p10", "p90", "floor_us", "ratio", "n",
@@ -45,11 +46,11 @@ OPTIONAL = {"jump_migration"}
 DEFAULT, MESSAGES = sys.argv[2:4]
 
 
-def run(program, name, *options):
+def run(program, name, *options, **env):
     """The rows, and the text on standard error."""
     command = [program, name, "--json", "-n", "100", "--engine", "sigsegv", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True,
-                          timeout=120, env={**os.environ, "ROAM_PROTOCOL": MESSAGES})
+                          timeout=120, env={**os.environ, "ROAM_PROTOCOL": MESSAGES, **env})
     result = json.loads(done.stdout)
     assert result["bench"] == name and result["pin"] and result["wait"], result
     assert result["machine"], "no facts of the machine"
@@ -95,34 +96,22 @@ def check_latency_inside(program, ways):
         row = rows[name, 32]
         assert row["theirs"]["average"] == inside[name] and row["n"] == 100, row
         assert 0 < row["shortest"] <= row["p50"] <= row["longest"] and row["min"] <= row["max"], row
-    before, directories = links(), set(glob.glob("/tmp/roam-latency-*"))
-    with subprocess.Popen([program, "latency", "-n", "60000", "--only", "to "], stdout=subprocess.DEVNULL) as bench:
-        made = await_links(lambda: links() - before)
+    with tempfile.TemporaryDirectory(prefix="roam-bench-") as place, \
+            subprocess.Popen([program, "latency", "-n", "60000", "--only", "to "], stdout=subprocess.DEVNULL,
+                             env={**os.environ, "TMPDIR": place}, start_new_session=True) as bench:
+        # The bench tries first, with one link, whether a program can be attached; both sides of a row have one.
+        made = await_links(lambda: links_of(session_pids(bench.pid)), lambda own: len(own) > 1)
         bench.kill()
-    await_links(lambda: not made & links())
-    for left in set(glob.glob("/tmp/roam-latency-*")) - directories:
-        with contextlib.suppress(OSError):
-            os.rmdir(left)
+    await_links(lambda: made & links(), lambda left: not left)
 
 
-def await_links(what):
+def await_links(look, right):
     for _ in range(1000):
-        if what():
-            return what()
-        time.sleep(.01)
-    raise AssertionError("a link of BPF does not come, or stays")
-
-
-def links():
-    """The numbers of all links of BPF."""
-    found, last = set(), 0
-    libc = ctypes.CDLL(None, use_errno=True)
-    while True:
-        data = ctypes.create_string_buffer(struct.pack("<II", last, 0), 128)
-        if libc.syscall(321, 31, data, 128) != 0:  # bpf, BPF_LINK_GET_NEXT_ID
+        found = look()
+        if right(found):
             return found
-        last = struct.unpack_from("<I", data, 4)[0]
-        found.add(last)
+        time.sleep(.01)
+    raise AssertionError(f"links of BPF: {found}")
 
 
 def check(program, name):
@@ -153,7 +142,7 @@ def check_series(program):
             us = series.get((row["name"], row.get("variant", "")))
             assert us is None or len(us) == row["n"] and min(us) <= row["us"] <= max(us), row
         assert ("move_remote_31k", "asleep") in series, series.keys()
-        waits = os.path.join(os.path.dirname(os.path.abspath(__file__)), "waits.py")
+        waits = os.path.join(HERE, "waits.py")
         subprocess.run([DEBIAN if os.path.exists(DEBIAN) else sys.executable, waits, moves, picture],
                        check=True)
         with open(picture, "rb") as file:
@@ -183,9 +172,7 @@ def check_protocols(program):
 def check_save(program):
     """A quarter of the bytes is enough; nothing is left of them."""
     with tempfile.TemporaryDirectory(prefix="roam-bench-") as place:
-        os.environ["TMPDIR"] = place
-        result, _ = run(program, "save", "--only", "256m")
-        del os.environ["TMPDIR"]
+        result, _ = run(program, "save", "--only", "256m", TMPDIR=place)
         rows = {row["name"]: row for row in result["rows"]}
         assert set(rows) == {"save_256m", "load_256m"} and not os.listdir(place), rows
         assert all(row["ratio"] > 0 for row in rows.values()), rows
@@ -194,9 +181,7 @@ def check_save(program):
 def check_store(program):
     """Nothing is left of it."""
     with tempfile.TemporaryDirectory(prefix="roam-bench-") as place:
-        os.environ["TMPDIR"] = place
-        result, said = run(program, "store", "-n", "10")
-        del os.environ["TMPDIR"]
+        result, said = run(program, "store", "-n", "10", TMPDIR=place)
         rows = {row["name"]: row for row in result["rows"]}
         assert not os.listdir(place) and "left out" not in said, (os.listdir(place), said)
         assert set(rows) == {"store_commit_1", "store_commit_32", "store_commit_32_each", "store_commit_32_log", "store_recover",
@@ -212,7 +197,7 @@ def check_hosts(program):
     if os.geteuid() != 0 or shutil.which("ip") is None or \
             not os.path.exists(os.path.join(build, "apps", "fft")):
         return
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "hosts.py")
+    script = os.path.join(HERE, "hosts.py")
     done = subprocess.run([script, "--build", build, "--runs", "1", "fft -m20"], check=True,
                           stdout=subprocess.PIPE, timeout=60)
     lines = done.stdout.decode().splitlines()

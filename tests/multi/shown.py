@@ -4,7 +4,6 @@ observe at once, strangers' frames, nothing left of killed nodes, and lines wher
 
 usage: shown.py [-k PART_OF_A_NAME] [GROUP]...
 """
-import ctypes
 import os
 import re
 import signal
@@ -13,23 +12,12 @@ import struct
 import sys
 import threading
 
+from bpf import links, links_of
 from harness import Wrong, expect, main, program, run
 from netns import env_of, hosts_or_skip, launched, nothing_left, reached_by
 from packet import counters, in_namespace, make_cable
 
 SHOWN = {'ROAM_SEAL': 'off', 'ROAM_PS_KERNEL': 'eth0'}
-
-
-def links():
-    """The numbers of all links of BPF."""
-    found, last = set(), 0
-    libc = ctypes.CDLL(None, use_errno=True)
-    while True:
-        data = ctypes.create_string_buffer(struct.pack('<II', last, 0), 128)
-        if libc.syscall(321, 31, data, 128) != 0:  # bpf, BPF_LINK_GET_NEXT_ID
-            return found
-        last = struct.unpack_from('<I', data, 4)[0]
-        found.add(last)
 
 
 def both(rounds, looks):
@@ -65,17 +53,17 @@ def strangers():
 
 def killed():
     """Nothing stays attached of nodes that are killed."""
-    before, seen = links(), set()
+    seen = set()
 
     def kill(_first, pids):
-        seen.update(links() - before)
+        seen.update(links_of(pids))
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
 
     expect(launched(2, 'ab', program('deaths'), 'run', 2, 1, 'never', 'barrier'), 137, 'was killed by signal 9',
            wanted=2, act=kill, env=env_of(SHOWN))
     nothing_left()
-    if len(seen) < 2 or seen & links():
+    if len(seen) != 2 or seen & links():
         raise Wrong(f'attached {seen}, left {seen & links()}')
 
 
