@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "pastset/job/client.h"
 #include "pastset/job/server.h"
@@ -48,6 +49,8 @@ static unsigned look_socket(struct roami_show *show)
 		show->sockets[at] = fd + 1;
 		return at;
 	}
+	if (fd >= 0)
+		close(fd);
 	atomic_store(&show->used[at], 0);
 	return ROAMI_LOOKS;
 }
