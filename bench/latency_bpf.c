@@ -39,19 +39,6 @@ static void program_note(struct roami_bpf *program, int times)
 	roami_bpf_jump(program, BPF_IF_32(BPF_JEQ, 7, 0), PASS);
 }
 
-/* Exchanges the addresses of the frame at register 6. */
-static void program_turn(struct roami_bpf *program)
-{
-	roami_bpf_add(program, BPF_LOAD(BPF_W, 1, 6, 0));
-	roami_bpf_add(program, BPF_LOAD(BPF_H, 2, 6, 4));
-	roami_bpf_add(program, BPF_LOAD(BPF_W, 3, 6, MAC_BYTES));
-	roami_bpf_add(program, BPF_LOAD(BPF_H, 4, 6, MAC_BYTES + 4));
-	roami_bpf_add(program, BPF_STORE(BPF_W, 6, 0, 3));
-	roami_bpf_add(program, BPF_STORE(BPF_H, 6, 4, 4));
-	roami_bpf_add(program, BPF_STORE(BPF_W, 6, MAC_BYTES, 1));
-	roami_bpf_add(program, BPF_STORE(BPF_H, 6, MAC_BYTES + 4, 2));
-}
-
 /* Lets a frame pass that is not for us; the frame comes to register 6, its count to 7. */
 static void program_look(struct roami_bpf *program, bool driver)
 {
@@ -84,7 +71,8 @@ static int program_make(bool driver, int interface, int times)
 	program_look(&program, driver);
 	roami_bpf_add(&program, BPF_BY(BPF_SUB, 7, 1));
 	roami_bpf_add(&program, BPF_STORE(BPF_W, 6, COUNT_AT, 7));
-	program_turn(&program);
+	roami_bpf_swap(&program, 6, BPF_W, 0, MAC_BYTES);
+	roami_bpf_swap(&program, 6, BPF_H, 4, MAC_BYTES + 4);
 	if (times >= 0)
 		program_note(&program, times);
 	if (driver) {
@@ -140,12 +128,9 @@ static bool run_driver(const struct latency_run *run)
 
 void latency_echo_open(struct latency_run *run)
 {
-	const uint32_t once = 1;
-
 	if (!program_attach(run_driver(run), -1))
 		latency_fail(run, "a program: %s", strerror(errno));
 	latency_frames_open(run);
-	memcpy(run->buffer + COUNT_AT, &once, sizeof(once));
 }
 
 void latency_echo_send(struct latency_run *run)

@@ -42,6 +42,15 @@ void roami_bpf_map(struct roami_bpf *program, unsigned to, int map, bool entry)
 	roami_bpf_add(program, BPF_LINE(0, 0, 0, 0, 0));
 }
 
+void roami_bpf_swap(struct roami_bpf *program, unsigned frame, unsigned char size, int one,
+		    int other)
+{
+	roami_bpf_add(program, BPF_LOAD(size, 1, frame & 15u, one));
+	roami_bpf_add(program, BPF_LOAD(size, 2, frame & 15u, other));
+	roami_bpf_add(program, BPF_STORE(size, frame & 15u, other, 1));
+	roami_bpf_add(program, BPF_STORE(size, frame & 15u, one, 2));
+}
+
 int roami_bpf_load(struct roami_bpf *program, unsigned type, unsigned attach, unsigned flags)
 {
 	union bpf_attr attr;

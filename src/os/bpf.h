@@ -51,6 +51,9 @@ void roami_bpf_jump(struct roami_bpf *program, struct bpf_insn line, unsigned la
 void roami_bpf_label(struct roami_bpf *program, unsigned label);
 /* The address of a map, or of the bytes of the one entry of a map that is an array. */
 void roami_bpf_map(struct roami_bpf *program, unsigned to, int map, bool entry);
+/* Exchanges two fields of that size, of the frame at which a register points; uses 1 and 2. */
+void roami_bpf_swap(struct roami_bpf *program, unsigned frame, unsigned char size, int one,
+		    int other);
 
 /* The system calls: a file, closed by exec; -1 with errno. */
 int roami_bpf_load(struct roami_bpf *program, unsigned type, unsigned attach, unsigned flags);

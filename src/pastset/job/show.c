@@ -106,15 +106,6 @@ static void program_copy(struct roami_bpf *program)
 	roami_bpf_add(program, BPF_STORE(BPF_W, 8, AT(found), 1));
 }
 
-/* Exchanges two fields of the frame. */
-static void program_swap(struct roami_bpf *program, unsigned char size, int one, int other)
-{
-	roami_bpf_add(program, BPF_LOAD(size, 1, 8, one));
-	roami_bpf_add(program, BPF_LOAD(size, 2, 8, other));
-	roami_bpf_add(program, BPF_STORE(size, 8, other, 1));
-	roami_bpf_add(program, BPF_STORE(size, 8, one, 2));
-}
-
 static int program_make(const struct roami_show_at *at, int interface, int map)
 {
 	struct roami_bpf program = {.count = 0};
@@ -131,10 +122,10 @@ static int program_make(const struct roami_show_at *at, int interface, int map)
 	roami_bpf_add(&program, BPF_WITH(BPF_ADD, 7, 2));
 	program_copy(&program);
 	roami_bpf_label(&program, ANSWER);
-	program_swap(&program, BPF_W, 0, MAC);
-	program_swap(&program, BPF_H, 4, MAC + 4);
-	program_swap(&program, BPF_W, IP_FROM, IP_TO);
-	program_swap(&program, BPF_H, PORT_FROM, PORT_TO);
+	roami_bpf_swap(&program, 8, BPF_W, 0, MAC);
+	roami_bpf_swap(&program, 8, BPF_H, 4, MAC + 4);
+	roami_bpf_swap(&program, 8, BPF_W, IP_FROM, IP_TO);
+	roami_bpf_swap(&program, 8, BPF_H, PORT_FROM, PORT_TO);
 	roami_bpf_add(&program, BPF_SET(1, interface));
 	roami_bpf_add(&program, BPF_SET(2, 0));
 	roami_bpf_add(&program, BPF_HELP(BPF_FUNC_redirect));
