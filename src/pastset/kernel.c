@@ -672,7 +672,6 @@ void roami_past_returned(struct roami_past *past, uint32_t number, unsigned from
 	if (element->given == round && element->partner == from + 1) {
 		element->given = 0;
 		queue_serve(past, element, &end);
-		roami_shown_put(past, element);
 	}
 	roami_spin_unlock(&element->lock);
 	if (served != NULL)
