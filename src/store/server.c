@@ -72,6 +72,14 @@ static bool server_watch(const struct roami_store_server *server, int fd, uint32
 	return epoll_ctl(server->epoll, how, fd, &event) == 0;
 }
 
+/* Accepts connections again. */
+static void server_listen(struct roami_store_server *server)
+{
+	if (server->full && server_watch(server, server->listener, EPOLLIN, &server->listener,
+					 EPOLL_CTL_MOD))
+		server->full = false;
+}
+
 /* --------------------------------------------------------------------------------------- links */
 
 static void link_close(struct roami_store_server *server, struct store_link *link)
@@ -86,9 +94,7 @@ static void link_close(struct roami_store_server *server, struct store_link *lin
 		link->next->before = link->before;
 	link->next_closed = server->closed;
 	server->closed = link;
-	if (server->full && server_watch(server, server->listener, EPOLLIN, &server->listener,
-					 EPOLL_CTL_MOD))
-		server->full = false;
+	server_listen(server);
 }
 
 static void server_free_closed(struct roami_store_server *server)
@@ -144,7 +150,7 @@ static bool link_receive(struct store_link *link)
 	ssize_t got;
 
 	if (link->have >= room)
-		return link->caller.open;
+		return false; /* a stranger that says too much, or a client that has hung up */
 	got = recv(link->fd, link->in + link->have, room - link->have, MSG_DONTWAIT);
 	if (got < 0)
 		return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK;
@@ -152,11 +158,29 @@ static bool link_receive(struct store_link *link)
 	return got > 0;
 }
 
+/*
+ * Sends, and handles what has come: again as long as that goes on, since sending may have made room
+ * for answers to what is already here, of which no event tells.
+ */
+static bool link_work(struct roami_store_server *server, struct store_link *link)
+{
+	size_t had;
+
+	if (!link_send(link))
+		return false;
+	do {
+		had = link->have;
+		if (!link_take(server, link) || !link_send(link))
+			return false;
+	} while (link->have < had);
+	return true;
+}
+
 /* Handles, sends, and waits for what there is to do. */
 static void link_go_on(struct roami_store_server *server, struct store_link *link)
 {
 	struct roami_caller *caller = &link->caller;
-	bool stays = link_take(server, link) && link_send(link);
+	bool stays = link_work(server, link);
 	uint32_t events;
 
 	if (stays) {
@@ -180,9 +204,7 @@ static void link_event(struct roami_store_server *server, struct store_link *lin
 {
 	if (link->fd < 0)
 		return;
-	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 &&
-	    ((link->events & EPOLLIN) != 0 || (events & EPOLLERR) != 0 ||
-	     (events & EPOLLHUP) != 0) &&
+	if ((events & ((link->events & EPOLLIN) | EPOLLHUP | EPOLLERR)) != 0 &&
 	    !link_receive(link)) {
 		link_close(server, link);
 		return;
@@ -247,9 +269,7 @@ static void server_patience(struct roami_store_server *server)
 			break;
 		link_close(server, link);
 	}
-	if (server->full && server_watch(server, server->listener, EPOLLIN, &server->listener,
-					 EPOLL_CTL_MOD))
-		server->full = false;
+	server_listen(server);
 }
 
 /* Sends what was added to all connections. */
@@ -385,15 +405,17 @@ static bool server_news(struct roami_store_server *server)
 /* false: the server has failed. */
 static bool server_event(struct roami_store_server *server, const struct epoll_event *event)
 {
+	bool good = true;
+
 	if (event->data.ptr == &server->listener)
 		server_accept(server);
 	else if (event->data.ptr == &server->wake)
-		return server_news(server);
+		good = server_news(server);
 	else if (event->data.ptr == &server->child)
 		snapshot_end(server);
 	else
 		link_event(server, event->data.ptr, event->events);
-	return server->callers.failed[0] == '\0';
+	return good && server->callers.failed[0] == '\0';
 }
 
 enum roam_err roami_store_serve(struct roami_store_server *server, int stop,
