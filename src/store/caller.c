@@ -7,38 +7,9 @@
 
 #include "os/os.h"
 
-#define OUT_LEAST    ((size_t)8 << 10)
-#define OUT_KEEP     ((size_t)256 << 10) /* more is given back once it is empty */
 #define COMMIT_LEAST ((size_t)16 << 10)
 
 /* ------------------------------------------------------------------------------------ going out */
-
-/* Room for so many bytes more; NULL: there is no memory. */
-static uint8_t *out_room(struct roami_caller *caller, size_t bytes)
-{
-	size_t room = caller->out_room < OUT_LEAST ? OUT_LEAST : caller->out_room;
-	uint8_t *grown;
-
-	if (caller->out_at == caller->out_end) {
-		caller->out_at = caller->out_end = 0;
-		if (caller->out_room > OUT_KEEP) {
-			free(caller->out);
-			caller->out = NULL;
-			caller->out_room = 0;
-			room = OUT_LEAST;
-		}
-	}
-	while (room - caller->out_end < bytes)
-		room *= 2;
-	if (room > caller->out_room) {
-		grown = realloc(caller->out, room);
-		if (grown == NULL)
-			return NULL;
-		caller->out = grown;
-		caller->out_room = room;
-	}
-	return caller->out + caller->out_end;
-}
 
 static bool caller_send(struct roami_caller *caller, uint32_t kind, uint64_t number,
 			const void *one, size_t one_bytes, const void *two, size_t two_bytes)
@@ -46,14 +17,14 @@ static bool caller_send(struct roami_caller *caller, uint32_t kind, uint64_t num
 	const struct roami_store_head head = {.kind = kind, .number = number};
 	const struct roam_part parts[3] = {
 		{&head, sizeof(head)}, {one, one_bytes}, {two, two_bytes}};
-	uint8_t *at = out_room(caller,
-			       sizeof(head) + one_bytes + two_bytes + ROAMI_CHANNEL_EXTRA);
+	uint8_t *at = roami_flow_room(&caller->out, sizeof(head) + one_bytes + two_bytes +
+							    ROAMI_CHANNEL_EXTRA);
 
 	if (at == NULL)
 		caller->lost = true; /* frames must have no gap */
 	if (caller->lost)
 		return false;
-	caller->out_end += roami_channel_close(&caller->channel, parts, 3, at);
+	caller->out.end += roami_channel_close(&caller->channel, parts, 3, at);
 	return true;
 }
 
@@ -79,7 +50,7 @@ void roami_caller_tell(struct roami_caller *caller)
 	const struct roami_store_receipt receipt = {caller->callers->durable};
 
 	if (!caller->open || caller->told >= receipt.serial || caller->told >= caller->last ||
-	    caller->out_at < caller->out_end)
+	    !roami_flow_empty(&caller->out))
 		return;
 	caller->told = receipt.serial;
 	caller_send(caller, ROAMI_STORE_DURABLE, 0, &receipt, sizeof(receipt), NULL, 0);
@@ -366,13 +337,13 @@ static bool caller_frame(struct roami_caller *caller, const uint8_t *text, size_
 
 static bool caller_hello(struct roami_caller *caller, const uint8_t *hello)
 {
-	uint8_t *at = out_room(caller, ROAMI_CHANNEL_HELLO);
+	uint8_t *at = roami_flow_room(&caller->out, ROAMI_CHANNEL_HELLO);
 
 	if (at == NULL || !roami_channel_init(&caller->channel, ROAMI_STORE_MAGIC, at) ||
 	    !roami_channel_handshake(&caller->channel, ROAMI_STORE_MAGIC, caller->callers->key,
 				     false, hello))
 		return false;
-	caller->out_end += ROAMI_CHANNEL_HELLO;
+	caller->out.end += ROAMI_CHANNEL_HELLO;
 	caller->met = true;
 	return caller_send(caller, ROAMI_STORE_WELCOME, 0, NULL, 0, NULL, 0);
 }
@@ -425,7 +396,7 @@ void roami_caller_fini(struct roami_caller *caller)
 	if (caller->open && !caller->reads)
 		caller->callers->writers--;
 	commit_drop(caller);
-	free(caller->out);
+	roami_flow_free(&caller->out);
 	*caller->before = caller->next;
 	if (caller->next != NULL)
 		caller->next->before = caller->before;

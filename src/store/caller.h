@@ -10,6 +10,7 @@
 #ifndef ROAMI_STORE_CALLER_H
 #define ROAMI_STORE_CALLER_H
 
+#include "link/flow.h"
 #include "roam/roam.h"
 #include "store/log.h"
 
@@ -43,8 +44,7 @@ struct roami_caller {
 	bool met, open, reads, leaves;
 	bool lost; /* it is to be dropped, when what it has to be told is sent */
 	struct roami_channel channel;
-	uint8_t *out; /* what goes out: from out_at to out_end */
-	size_t out_at, out_end, out_room;
+	struct roami_flow out;
 	struct roami_log_commit *commit; /* that is not whole; NULL: none */
 	size_t commit_room;
 	uint64_t number; /* its, */
@@ -69,7 +69,7 @@ void roami_caller_tell(struct roami_caller *caller);
 /* Whether more may be taken in now. */
 static inline bool roami_caller_may(const struct roami_caller *caller)
 {
-	return caller->out_end - caller->out_at < ROAMI_CALLER_OUT_MUCH &&
+	return caller->out.end - caller->out.at < ROAMI_CALLER_OUT_MUCH &&
 	       caller->callers->queued < ROAMI_CALLERS_QUEUED && !caller->lost;
 }
 

@@ -110,20 +110,7 @@ static void server_free_closed(struct roami_store_server *server)
 /* false: the connection is broken. */
 static bool link_send(struct store_link *link)
 {
-	struct roami_caller *caller = &link->caller;
-
-	while (caller->out_at < caller->out_end) {
-		ssize_t sent = send(link->fd, caller->out + caller->out_at,
-				    caller->out_end - caller->out_at,
-				    MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent < 0)
-			return errno == EAGAIN || errno == EWOULDBLOCK;
-		caller->out_at += (size_t)sent;
-	}
-	return true;
+	return roami_flow_send(&link->caller.out, link->fd);
 }
 
 /* Handles what has come, as far as it may be now; false: the connection is to be dropped. */
@@ -188,13 +175,13 @@ static void link_go_on(struct roami_store_server *server, struct store_link *lin
 		stays = link_send(link);
 	}
 	if (stays && caller->lost)
-		stays = caller->out_at < caller->out_end;
+		stays = !roami_flow_empty(&caller->out);
 	if (!stays) {
 		link_close(server, link);
 		return;
 	}
 	events = (roami_caller_may(caller) && link->have < sizeof(link->in) ? EPOLLIN : 0u) |
-		 (caller->out_at < caller->out_end ? EPOLLOUT : 0u);
+		 (roami_flow_empty(&caller->out) ? 0u : EPOLLOUT);
 	if (events != link->events)
 		server_watch(server, link->fd, events, link, EPOLL_CTL_MOD);
 	link->events = events;
@@ -584,7 +571,7 @@ static void close_links(struct roami_store_server *server)
 	for (struct store_link *link = server->links; link != NULL; link = next) {
 		next = link->next;
 		roami_caller_tell(&link->caller);
-		while (link_send(link) && link->caller.out_at < link->caller.out_end &&
+		while (link_send(link) && !roami_flow_empty(&link->caller.out) &&
 		       roami_os_now_ns() < until)
 			usleep(1000);
 		link_close(server, link);

@@ -20,7 +20,7 @@ OS = [f'src/os/{name}.c' for name in ('bpf', 'fds', 'inside', 'os', 'proc', 'sla
 SOURCES = {
     'clock': ['src/base/vclock.c'],
     'dp': ['src/dp/receive.c', 'src/dp/room.c', 'src/dp/send.c', *OS],
-    'guest': ['src/link/channel.c', *OS] +
+    'guest': ['src/link/channel.c', 'src/link/flow.c', *OS] +
              [f'src/pastset/{name}.c'
               for name in ('bitmap', 'buddy', 'element', 'kernel', 'list', 'names', 'shown', 'template', 'tuple',
                            'xfunc', 'job/locate', 'job/partial', 'job/relay', 'job/server', 'job/show',
@@ -37,7 +37,7 @@ SOURCES = {
              'src/launch/slurm.c', *OS],
     'save': ['src/save/file.c', 'src/save/store.c', *OS],
     'seal': ['src/link/seal.c'],
-    'store': ['src/link/channel.c', 'src/store/caller.c', 'src/store/state.c', *OS],
+    'store': ['src/link/channel.c', 'src/link/flow.c', 'src/store/caller.c', 'src/store/state.c', *OS],
     'wire': ['src/launch/wire.c', 'src/link/channel.c', *OS],
     'xdp': ['src/transport/packet.c', 'src/transport/packet_lane.c', 'src/transport/xdp_attach.c',
             'src/transport/xdp_lane.c', 'src/transport/ear.c', *OS],

@@ -65,21 +65,21 @@ static void server_put(void *arg, struct roami_log_commit *commit)
 /* What the server says is closed with the right key, and of a kind that it may say. */
 static void client_hears(struct client *client)
 {
-	struct roami_caller *caller = &client->caller;
+	struct roami_flow *out = &client->caller.out;
 	struct roami_store_head head;
 	uint32_t length;
 	uint8_t *text;
 
-	while (caller->out_at < caller->out_end) {
-		memcpy(&length, caller->out + caller->out_at, sizeof(length));
-		must(length <= caller->out_end - caller->out_at - sizeof(length));
-		text = roami_channel_open(&client->channel, caller->out + caller->out_at, length);
+	while (out->at < out->end) {
+		memcpy(&length, out->bytes + out->at, sizeof(length));
+		must(length <= out->end - out->at - sizeof(length));
+		text = roami_channel_open(&client->channel, out->bytes + out->at, length);
 		must(text != NULL && length <= ROAMI_STORE_FRAME_MAX - sizeof(length));
 		memcpy(&head, text, sizeof(head));
 		must(head.kind == ROAMI_STORE_WELCOME || head.kind == ROAMI_STORE_OPENED ||
 		     head.kind == ROAMI_STORE_LOADED || head.kind == ROAMI_STORE_RECEIPT ||
 		     head.kind == ROAMI_STORE_DURABLE || head.kind == ROAMI_STORE_ERROR);
-		caller->out_at += sizeof(length) + length;
+		out->at += sizeof(length) + length;
 	}
 }
 
@@ -114,8 +114,8 @@ static void client_begin(struct client *client, bool opens, bool reads)
 	must(roami_channel_init(&client->channel, ROAMI_STORE_MAGIC, hello));
 	must(roami_caller_take(&client->caller, hello, sizeof(hello)) == sizeof(hello));
 	must(roami_channel_handshake(&client->channel, ROAMI_STORE_MAGIC, callers.key, true,
-				     client->caller.out));
-	client->caller.out_at = ROAMI_CHANNEL_HELLO;
+				     client->caller.out.bytes));
+	client->caller.out.at = ROAMI_CHANNEL_HELLO;
 	client_hears(client);
 	if (opens)
 		client_says(client, &says, sizeof(says));

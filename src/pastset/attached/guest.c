@@ -1,13 +1,10 @@
 #include "pastset/attached/guest.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "pastset/job/server.h"
 
 #define HOSTED_BYTES ((size_t)ROAMI_ELEMENTS_MAX * sizeof(struct roami_hosted))
-#define FLOW_LEAST   ((size_t)8 << 10)
-#define FLOW_KEEP    ((size_t)256 << 10) /* more is given back once it is empty */
 
 /* ------------------------------------------------------------------------------------------ all */
 
@@ -55,37 +52,20 @@ struct roami_hosted *roami_hosted_find(const struct roami_guests *all, uint32_t 
 
 /* ------------------------------------------------------------------------------------ going out */
 
-static void flow_free(struct roami_guest *guest)
+static void out_free(struct roami_guest *guest)
 {
 	guest->all->used -= guest->out.room;
-	free(guest->out.bytes);
-	guest->out = (struct roami_flow){NULL, 0, 0, 0};
+	roami_flow_free(&guest->out);
 }
 
 /* Makes room for `bytes` more to go out; NULL: there is no memory. */
-static uint8_t *flow_room(struct roami_guest *guest, size_t bytes)
+static uint8_t *out_room(struct roami_guest *guest, size_t bytes)
 {
-	struct roami_flow *flow = &guest->out;
-	size_t room = flow->room < FLOW_LEAST ? FLOW_LEAST : flow->room;
-	uint8_t *grown;
+	size_t had = guest->out.room;
+	uint8_t *at = roami_flow_room(&guest->out, bytes);
 
-	if (flow->at == flow->end)
-		flow->at = flow->end = 0;
-	if (flow->at == 0 && flow->room > FLOW_KEEP && bytes <= FLOW_KEEP && flow->end == 0) {
-		flow_free(guest);
-		room = FLOW_LEAST;
-	}
-	while (room - flow->end < bytes)
-		room *= 2;
-	if (room > flow->room) {
-		grown = realloc(flow->bytes, room);
-		if (grown == NULL)
-			return NULL;
-		guest->all->used += room - flow->room;
-		flow->bytes = grown;
-		flow->room = room;
-	}
-	return flow->bytes + flow->end;
+	guest->all->used = guest->all->used - had + guest->out.room;
+	return at;
 }
 
 static void guest_speaks(struct roami_guest *guest)
@@ -129,8 +109,8 @@ bool roami_guest_send(struct roami_guest *guest, uint32_t kind, uint64_t number,
 {
 	struct roami_guest_head head = {kind, 0, number};
 	struct roam_part parts[3] = {{&head, sizeof(head)}, *one, *two};
-	uint8_t *at = flow_room(guest,
-				sizeof(head) + one->bytes + two->bytes + ROAMI_CHANNEL_EXTRA);
+	uint8_t *at = out_room(guest,
+			       sizeof(head) + one->bytes + two->bytes + ROAMI_CHANNEL_EXTRA);
 
 	guest_speaks(guest);
 	if (at == NULL)
@@ -177,7 +157,7 @@ void roami_guests_bound(struct roami_guests *all)
 		if (guest == NULL)
 			continue;
 		guest->session = NULL;
-		flow_free(guest);
+		out_free(guest);
 		roami_guest_lose(guest);
 	}
 }
@@ -435,7 +415,7 @@ static bool guest_frame(struct roami_guest *guest, const uint8_t *text, size_t b
 /* Answers the client's hello by the server's, and a frame that shows that it knows the key. */
 static bool guest_hello(struct roami_guest *guest, const uint8_t *hello)
 {
-	uint8_t *at = flow_room(guest, ROAMI_CHANNEL_HELLO);
+	uint8_t *at = out_room(guest, ROAMI_CHANNEL_HELLO);
 
 	if (at == NULL || !roami_channel_init(&guest->channel, ROAMI_GUEST_MAGIC, at) ||
 	    !roami_channel_handshake(&guest->channel, ROAMI_GUEST_MAGIC, guest->all->key, false,
@@ -500,7 +480,7 @@ void roami_guest_fini(struct roami_guest *guest)
 		all->refused++;
 	}
 	guest_silent(guest);
-	flow_free(guest);
+	out_free(guest);
 	roami_channel_fini(&guest->channel);
 	memset(guest, 0, sizeof(*guest));
 }

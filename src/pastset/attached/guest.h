@@ -9,6 +9,7 @@
 #ifndef ROAMI_PAST_GUEST_H
 #define ROAMI_PAST_GUEST_H
 
+#include "link/flow.h"
 #include "pastset/attached/session.h"
 
 /* An element that clients have entered, beside what the kernel knows. */
@@ -42,12 +43,6 @@ struct roami_guests {
 #define ROAMI_GUEST_IN_BYTES (2 * ROAMI_GUEST_FRAME_MAX) /* what comes in has so much room, */
 #define ROAMI_GUEST_STRANGE  1024u /* and so much before it has shown the key */
 #define ROAMI_GUESTS_LEAST   ((uint64_t)16 << 20) /* bound: that, if ROAM_PS_MEMORY is less */
-
-/* Bytes that go out. */
-struct roami_flow {
-	uint8_t *bytes;
-	size_t at, end, room;
-};
 
 struct roami_guest {
 	struct roami_guests *all;

@@ -120,20 +120,8 @@ static void link_watch(struct roami_host *host, struct host_link *link)
 /* false: the connection is broken. */
 static bool link_send(struct roami_host *host, struct host_link *link)
 {
-	struct roami_flow *out = &link->guest.out;
-
-	while (out->at < out->end) {
-		ssize_t sent = send(link->fd, out->bytes + out->at, out->end - out->at,
-				    MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
-			return false;
-		if (sent < 0)
-			break;
-		out->at += (size_t)sent;
-	}
+	if (!roami_flow_send(&link->guest.out, link->fd))
+		return false;
 	link_watch(host, link);
 	return true;
 }

@@ -24,24 +24,13 @@ bool roami_line_send(struct roami_line *line, const struct roami_guest_head *hea
 	for (unsigned i = 0; i < count; i++)
 		all[i + 1] = parts[i];
 	bytes = roami_channel_close(&line->channel, all, count + 1, line->out);
-	line->out_at = 0;
-	line->out_end = bytes;
+	line->flow = (struct roami_flow){line->out, 0, bytes, sizeof(line->out)};
 	return roami_line_flush(line);
 }
 
 bool roami_line_flush(struct roami_line *line)
 {
-	while (line->out_at < line->out_end) {
-		ssize_t sent = send(line->fd, line->out + line->out_at,
-				    line->out_end - line->out_at, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent < 0)
-			return errno == EAGAIN || errno == EWOULDBLOCK;
-		line->out_at += (size_t)sent;
-	}
-	return true;
+	return roami_flow_send(&line->flow, line->fd);
 }
 
 uint8_t *roami_line_frame(struct roami_line *line, size_t *bytes_p, bool *bad_p)
@@ -213,7 +202,8 @@ enum roam_err roami_line_open(struct roami_line *line, const char *address, cons
 {
 	enum roam_err err;
 
-	line->have = line->out_at = line->out_end = 0;
+	line->have = 0;
+	line->flow = (struct roami_flow){.bytes = NULL};
 	line->route.wait = hello_wait;
 	line->route.arg = line;
 	line->fd = roami_address_connect(address, &line->route, why, why_bytes);

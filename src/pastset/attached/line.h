@@ -3,6 +3,7 @@
 #define ROAMI_PAST_LINE_H
 
 #include "link/address.h"
+#include "link/flow.h"
 #include "pastset/attached/frames.h"
 
 /*
@@ -19,7 +20,7 @@ struct roami_line {
 	struct roami_route route;
 	struct roami_channel channel;
 	size_t have;
-	size_t out_at, out_end; /* of `out`, what the socket had no room for */
+	struct roami_flow flow; /* of `out`, what the socket had no room for */
 	uint8_t in[ROAMI_GUEST_FRAME_MAX];
 	uint8_t out[ROAMI_GUEST_FRAME_MAX];
 };
@@ -45,7 +46,7 @@ bool roami_line_flush(struct roami_line *line);
 
 static inline bool roami_line_full(const struct roami_line *line)
 {
-	return line->out_at < line->out_end;
+	return !roami_flow_empty(&line->flow);
 }
 
 /*
