@@ -327,10 +327,7 @@ static bool caller_frame(struct roami_caller *caller, const uint8_t *text, size_
 		return caller_loads(caller, head.number, text, bytes);
 	case ROAMI_STORE_COMMIT:
 		return caller_commits(caller, head.number, text, bytes);
-	case ROAMI_STORE_CLOSE:
-		caller->leaves = true;
-		return false;
-	default:
+	default: /* ROAMI_STORE_CLOSE, or what no client says */
 		return false;
 	}
 }

@@ -41,7 +41,7 @@ struct roami_callers {
 struct roami_caller {
 	struct roami_callers *callers;
 	struct roami_caller *next, **before;
-	bool met, open, reads, leaves;
+	bool met, open, reads;
 	bool lost; /* it is to be dropped, when what it has to be told is sent */
 	struct roami_channel channel;
 	struct roami_flow out;

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,7 +17,7 @@
 _Static_assert(ROAMI_STORE_FRAME_MAX < 65536, "a frame");
 
 struct roami_store_client {
-	int fd, wake; /* -1: none */
+	int fd; /* -1: none */
 	uint64_t until; /* of meeting */
 	struct roami_route route;
 	struct roami_channel channel;
@@ -30,9 +29,9 @@ struct roami_store_client {
 /* --------------------------------------------------------------------------------------- frames */
 
 /* Waits for the socket; false, with errno: it is too late, or broken. */
-static bool client_poll(const struct roami_store_client *client, short events, uint64_t until)
+static bool fd_poll(int fd, short events, uint64_t until)
 {
-	struct pollfd polled = {.fd = client->fd, .events = events};
+	struct pollfd polled = {.fd = fd, .events = events};
 
 	for (;;) {
 		int got = poll(&polled, 1, roami_os_poll_ms(until));
@@ -57,7 +56,7 @@ static bool client_write(const struct roami_store_client *client, const uint8_t 
 			bytes += sent;
 			count -= (size_t)sent;
 		} else if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			if (!client_poll(client, POLLOUT, until))
+			if (!fd_poll(client->fd, POLLOUT, until))
 				return false;
 		} else if (sent < 0 && errno != EINTR) {
 			return false;
@@ -80,23 +79,13 @@ bool roami_store_send(struct roami_store_client *client, uint32_t kind, uint64_t
 	return client_write(client, client->out, bytes, until);
 }
 
-/* Takes what has come.  ROAM_ETIMEDOUT: nothing until then, or woken. */
+/* Takes what has come.  ROAM_ETIMEDOUT: nothing until then. */
 static enum roam_err client_read(struct roami_store_client *client, uint64_t until)
 {
-	struct pollfd polled[2] = {{.fd = client->fd, .events = POLLIN},
-				   {.fd = client->wake, .events = POLLIN}};
-	uint64_t count;
 	ssize_t got;
 
-	got = poll(polled, 2, roami_os_poll_ms(until));
-	if (got < 0)
-		return errno == EINTR ? ROAM_OK : ROAM_ELOST;
-	if (polled[1].revents != 0) {
-		(void)!read(client->wake, &count, sizeof(count));
-		return ROAM_ETIMEDOUT;
-	}
-	if (got == 0)
-		return roami_os_now_ns() >= until ? ROAM_ETIMEDOUT : ROAM_OK;
+	if (!fd_poll(client->fd, POLLIN, until))
+		return errno == ETIMEDOUT ? ROAM_ETIMEDOUT : ROAM_ELOST;
 	got = recv(client->fd, client->in + client->have, sizeof(client->in) - client->have,
 		   MSG_DONTWAIT);
 	if (got < 0)
@@ -146,13 +135,6 @@ enum roam_err roami_store_receive(struct roami_store_client *client, uint64_t un
 	return ROAM_OK;
 }
 
-void roami_store_wake(struct roami_store_client *client)
-{
-	const uint64_t one = 1;
-
-	(void)!write(client->wake, &one, sizeof(one));
-}
-
 int roami_store_fd(const struct roami_store_client *client)
 {
 	return client->fd;
@@ -164,15 +146,11 @@ int roami_store_fd(const struct roami_store_client *client)
 static bool meet_wait(void *arg, int fd, bool last)
 {
 	const struct roami_store_client *client = arg;
-	struct pollfd polled = {.fd = fd, .events = POLLOUT};
 	uint64_t now = roami_os_now_ns(), until = client->until;
 
 	if (!last && now < until)
 		until = now + (until - now) / 2;
-	while (roami_os_now_ns() < until)
-		if (poll(&polled, 1, roami_os_poll_ms(until)) > 0)
-			return true;
-	return false;
+	return fd_poll(fd, POLLOUT, until);
 }
 
 /* The server's hello. */
@@ -265,19 +243,13 @@ enum roam_err roami_store_connect(struct roami_store_client **client_p, const ch
 	snprintf(why, why_bytes, "no memory");
 	if (client == NULL)
 		return ROAM_ENOMEM;
-	client->fd = -1;
 	client->until = roami_os_now_ns() + MEET_NS;
 	client->route.wait = meet_wait;
 	client->route.arg = client;
-	client->wake = roami_os_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	snprintf(why, why_bytes, "%s", strerror(errno));
-	if (client->wake < 0)
-		err = ROAM_ESYSTEM;
-	else
-		client->fd = roami_address_connect(address, &client->route, why, why_bytes);
+	client->fd = roami_address_connect(address, &client->route, why, why_bytes);
 	if (client->fd >= 0)
 		err = meet(client, address, key, open, opened_p, why, why_bytes);
-	else if (client->wake >= 0 && errno != ECONNREFUSED && errno != ENOENT)
+	else if (errno != ECONNREFUSED && errno != ENOENT)
 		err = errno == EINVAL ? ROAM_EINVAL : ROAM_EAGAIN;
 	if (err == ROAM_OK)
 		*client_p = client;
@@ -292,8 +264,6 @@ void roami_store_disconnect(struct roami_store_client *client)
 		return;
 	if (client->fd >= 0)
 		close(client->fd);
-	if (client->wake >= 0)
-		close(client->wake);
 	roami_channel_fini(&client->channel);
 	free(client);
 }

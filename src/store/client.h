@@ -30,15 +30,12 @@ bool roami_store_send(struct roami_store_client *client, uint32_t kind, uint64_t
 
 /*
  * The next frame: its head, and its bytes, which stay until the next call.  ROAM_ETIMEDOUT: none
- * has come until `until`, or the client was woken; ROAM_ELOST: the connection is broken;
- * ROAM_EKEY: what came is not the server's.
+ * has come until `until`; ROAM_ELOST: the connection is broken; ROAM_EKEY: what came is not the
+ * server's.
  */
 enum roam_err roami_store_receive(struct roami_store_client *client, uint64_t until,
 				  struct roami_store_head *head, const uint8_t **data_p,
 				  size_t *bytes_p);
-
-/* Ends the wait of the thread that receives; any thread. */
-void roami_store_wake(struct roami_store_client *client);
 
 /* The descriptor, to poll for frames.  Some may have been read from it already: receive first. */
 int roami_store_fd(const struct roami_store_client *client);

@@ -182,7 +182,6 @@ bool roami_log_append(struct roami_log *log, struct roami_log_commit *first,
 		return log_fails("cannot be written", log->number, why);
 	log->durable = serial;
 	log->bytes += bytes;
-	log->written += bytes;
 	return true;
 }
 

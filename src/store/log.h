@@ -14,7 +14,6 @@
 /* A commit that is to be written; its entries follow. */
 struct roami_log_commit {
 	struct roami_log_commit *next;
-	uint64_t number; /* the server's own use */
 	struct roami_record record; /* serial, bytes; the log fills in the rest */
 };
 
@@ -32,7 +31,6 @@ struct roami_log {
 	int fd; /* of the last file, or -1 */
 	uint64_t number, bytes, seed; /* its */
 	uint64_t durable; /* commits up to here are on the disk */
-	uint64_t written; /* bytes, since it was opened */
 };
 
 /*
@@ -63,6 +61,5 @@ bool roami_snapshot_write(int directory, struct roami_disk *disk,
 			  uint8_t *room);
 /* From now on it counts, and what is older does not: removes that.  false, with errno. */
 bool roami_snapshot_commit(int directory, struct roami_disk *disk, uint64_t serial);
-bool roami_store_trim(int directory, uint64_t serial);
 
 #endif

@@ -60,7 +60,6 @@ struct roami_store_server {
 	int child_fd;
 	uint64_t snapshot; /* its number */
 	uint64_t log_bytes; /* written since the last one began */
-	uint64_t next_bytes; /* and when there are so many, the next one begins */
 	uint8_t *room;
 };
 

@@ -92,15 +92,6 @@ bool roami_snapshot_write(int directory, struct roami_disk *disk,
 	return good;
 }
 
-bool roami_snapshot_commit(int directory, struct roami_disk *disk, uint64_t serial)
-{
-	char name[ROAMI_FILE_NAME], part[ROAMI_FILE_NAME + 8];
-
-	snapshot_names(serial, name, part);
-	return roami_disk_rename(disk, directory, part, name) &&
-	       roami_store_trim(directory, serial);
-}
-
 static bool trim_one(int directory, bool snapshot, uint64_t number)
 {
 	char name[ROAMI_FILE_NAME];
@@ -110,7 +101,7 @@ static bool trim_one(int directory, bool snapshot, uint64_t number)
 }
 
 /* The oldest first: what is left is a snapshot, or logs that begin behind the newest one. */
-bool roami_store_trim(int directory, uint64_t serial)
+static bool snapshot_trim(int directory, uint64_t serial)
 {
 	struct roami_store_files files;
 	bool good = roami_files_list(&files, directory);
@@ -122,4 +113,13 @@ bool roami_store_trim(int directory, uint64_t serial)
 		good = trim_one(directory, true, files.snapshots[i]);
 	roami_files_free(&files);
 	return good;
+}
+
+bool roami_snapshot_commit(int directory, struct roami_disk *disk, uint64_t serial)
+{
+	char name[ROAMI_FILE_NAME], part[ROAMI_FILE_NAME + 8];
+
+	snapshot_names(serial, name, part);
+	return roami_disk_rename(disk, directory, part, name) &&
+	       snapshot_trim(directory, serial);
 }

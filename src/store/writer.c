@@ -32,7 +32,7 @@ static struct roami_log_commit *writer_take(struct roami_writer *writer)
 	if (writer->first == NULL)
 		writer->last = &writer->first;
 	*at = NULL;
-	return at == &writer->first ? NULL : list;
+	return list;
 }
 
 static void writer_tell(const struct roami_writer *writer)
