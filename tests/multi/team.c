@@ -275,9 +275,13 @@ static void misbehave(void)
 		__asm__ volatile("int3"); /* the kernel resumes behind it */
 	if (strcmp(how, "aborted") == 0)
 		abort();
-	if (strcmp(how, "outside") == 0 && fork() == 0) {
-		kill(getppid(), SIGABRT);
-		_exit(0);
+	if (strcmp(how, "outside") == 0) {
+		if (fork() == 0) {
+			kill(getppid(), SIGABRT);
+			_exit(0);
+		}
+		for (;;)
+			pause(); /* else the job may be over before the signal comes */
 	}
 	if (strcmp(how, "leave") == 0)
 		exit(3);
