@@ -7,8 +7,6 @@
 #include "msg/msg.h"
 #include "page/race.h"
 
-#define STEP_BYTES 512u
-
 unsigned roami_me(const struct roami_node *node)
 {
 	return node->me;
@@ -318,37 +316,6 @@ static void page_shut(struct roami_node *node, uint32_t first, uint32_t count,
 		page_engine(node, first, count, from, to);
 }
 
-#define PAGE_KEY(page) (page)
-ROAMI_SORT_DEFINE(page_sort, uint32_t, PAGE_KEY)
-
-size_t roami_pages_take(struct roami_node *node, struct roami_vec *list, struct roami_vec *work)
-{
-	size_t count = list->count;
-	uint32_t *pages;
-
-	roami_assert(list != work);
-	work->count = 0;
-	pages = roami_os_vec_grow(work, sizeof(*pages), count + 1);
-	if (pages == NULL)
-		roami_node_fail(node, "no memory for a list of pages");
-	if (count > 0)
-		memcpy(pages, list->items, count * sizeof(*pages));
-	list->count = 0;
-	return count;
-}
-
-size_t roami_pages_sort(uint32_t *pages, size_t count)
-{
-	size_t kept = 0;
-
-	roami_contract(pages != NULL || count == 0);
-	page_sort(pages, count);
-	for (size_t i = 0; i < count; i++)
-		if (kept == 0 || pages[kept - 1] != pages[i])
-			pages[kept++] = pages[i];
-	return kept;
-}
-
 void roami_fetched(struct roami_node *node)
 {
 	ROAMI_COUNT(node->stats, fetches, 1);
@@ -577,99 +544,7 @@ void roami_page_shelve(struct roami_node *node, const uint32_t *pages, size_t co
 	page_close(node, pages, count, ROAM_NONE, false);
 }
 
-/* --------------------------------------------------------------------------------------- twins */
-
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-/*
- * The home may be written while it is copied, by design; ThreadSanitizer's memcpy cannot be
- * exempted.
- */
-ROAMI_RACY static void page_copy(uint8_t *to, const uint8_t *from, size_t bytes)
-{
-	for (size_t at = 0; at < bytes; at++)
-		to[at] = *(const volatile uint8_t *)&from[at];
-}
-#else
-#define page_copy(to, from, bytes) ((void)memcpy(to, from, bytes))
-#endif
-
-void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from)
-{
-	roami_contract(to != from);
-	if (node->env->step == NULL) {
-		page_copy(to, from, ROAMI_PAGE);
-		return;
-	}
-	for (size_t at = 0; at < ROAMI_PAGE; at += STEP_BYTES) {
-		page_copy(to + at, from + at, STEP_BYTES);
-		roami_step(node);
-	}
-}
-
-void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page)
-{
-	struct roami_twins *twins = &pages_of(node)->twins;
-	uint32_t twin;
-	bool has;
-
-	roami_contract_pending(node, page);
-	roami_contract(entry == roami_page_entry(node, page) && node->nodes > 1);
-	roami_page_lock(node, page); /* a handler may take it away, pending or not */
-	has = entry->twin != 0;
-	roami_page_unlock(node, page);
-	if (has)
-		return;
-	roami_spin_lock(node, &twins->lock);
-	if (twins->free.count > 0)
-		twin = ((uint32_t *)(void *)twins->free.items)[--twins->free.count];
-	else
-		twin = ++twins->fresh;
-	roami_spin_unlock(&twins->lock);
-	/*
-	 * A diff that arrives now goes into the page before the copy, or into both after it (rule
-	 * 6.9).
-	 */
-	roami_page_lock(node, page);
-	roami_contract(entry->twin == 0);
-	roami_page_copy(node, roami_twin_bytes(node, twin), roami_page_bytes(node, page));
-	entry->twin = twin;
-	roami_page_unlock(node, page);
-	ROAMI_COUNT(node->stats, twins, 1);
-}
-
-void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t count)
-{
-	struct roami_twins *twins = &pages_of(node)->twins;
-	uint32_t *slots;
-
-	if (count == 0)
-		return;
-	roami_spin_lock(node, &twins->lock);
-	slots = roami_os_vec_grow(&twins->free, sizeof(uint32_t), count);
-	if (slots == NULL)
-		roami_node_fail(node, "no memory for the twin pool");
-	for (size_t i = 0; i < count; i++) {
-		roami_contract(list[i] <= twins->fresh);
-		roami_spoil(node, ROAMI_SPOILT_TWIN, roami_twin_bytes(node, list[i]), ROAMI_PAGE);
-	}
-	memcpy(slots, list, count * sizeof(*slots));
-	twins->free.count += count;
-	roami_spin_unlock(&twins->lock);
-}
-
-void roami_twin_drop(struct roami_node *node, uint32_t page)
-{
-	struct roami_page *entry = roami_page_entry(node, page);
-	uint32_t twin = entry->twin;
-
-	roami_contract_locked(node, page); /* pending is not enough: handlers look at the twin */
-	entry->twin = 0;
-	if (twin != 0)
-		roami_twins_give(node, &twin, 1);
-}
+/* --------------------------------------------------------------------------------------- dirty */
 
 void roami_page_list(struct roami_node *node, uint32_t page)
 {
@@ -691,4 +566,35 @@ void roami_page_mark_dirty(struct roami_node *node, struct roami_page *entry, ui
 	roami_contract(entry == roami_page_entry(node, page));
 	if ((atomic_fetch_or(&entry->flags, ROAMI_PAGE_DIRTY) & ROAMI_PAGE_DIRTY) == 0)
 		roami_page_list(node, page);
+}
+
+#define PAGE_KEY(page) (page)
+ROAMI_SORT_DEFINE(page_sort, uint32_t, PAGE_KEY)
+
+size_t roami_pages_take(struct roami_node *node, struct roami_vec *list, struct roami_vec *work)
+{
+	size_t count = list->count;
+	uint32_t *pages;
+
+	roami_assert(list != work);
+	work->count = 0;
+	pages = roami_os_vec_grow(work, sizeof(*pages), count + 1);
+	if (pages == NULL)
+		roami_node_fail(node, "no memory for a list of pages");
+	if (count > 0)
+		memcpy(pages, list->items, count * sizeof(*pages));
+	list->count = 0;
+	return count;
+}
+
+size_t roami_pages_sort(uint32_t *pages, size_t count)
+{
+	size_t kept = 0;
+
+	roami_contract(pages != NULL || count == 0);
+	page_sort(pages, count);
+	for (size_t i = 0; i < count; i++)
+		if (kept == 0 || pages[kept - 1] != pages[i])
+			pages[kept++] = pages[i];
+	return kept;
 }

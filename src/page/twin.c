@@ -1,6 +1,102 @@
-/* Diffs for protocols that send and keep them themselves: between a page and its twin. */
+/* Twins: copies of pages and their pool, and the diffs between a page and its twin. */
+#include <string.h>
+
 #include "page/page.h"
 #include "page/race.h"
+
+#define STEP_BYTES 512u /* of a copy, between which another thread may run */
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+/*
+ * The home may be written while it is copied, by design; ThreadSanitizer's memcpy cannot be
+ * exempted.
+ */
+ROAMI_RACY static void page_copy(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at++)
+		to[at] = *(const volatile uint8_t *)&from[at];
+}
+#else
+#define page_copy(to, from, bytes) ((void)memcpy(to, from, bytes))
+#endif
+
+void roami_page_copy(struct roami_node *node, uint8_t *to, const uint8_t *from)
+{
+	roami_contract(to != from);
+	if (node->env->step == NULL) {
+		page_copy(to, from, ROAMI_PAGE);
+		return;
+	}
+	for (size_t at = 0; at < ROAMI_PAGE; at += STEP_BYTES) {
+		page_copy(to + at, from + at, STEP_BYTES);
+		roami_step(node);
+	}
+}
+
+void roami_twin_make(struct roami_node *node, struct roami_page *entry, uint32_t page)
+{
+	struct roami_twins *twins = &pages_of(node)->twins;
+	uint32_t twin;
+	bool has;
+
+	roami_contract_pending(node, page);
+	roami_contract(entry == roami_page_entry(node, page) && node->nodes > 1);
+	roami_page_lock(node, page); /* a handler may take it away, pending or not */
+	has = entry->twin != 0;
+	roami_page_unlock(node, page);
+	if (has)
+		return;
+	roami_spin_lock(node, &twins->lock);
+	if (twins->free.count > 0)
+		twin = ((uint32_t *)(void *)twins->free.items)[--twins->free.count];
+	else
+		twin = ++twins->fresh;
+	roami_spin_unlock(&twins->lock);
+	/*
+	 * A diff that arrives now goes into the page before the copy, or into both after it (rule
+	 * 6.9).
+	 */
+	roami_page_lock(node, page);
+	roami_contract(entry->twin == 0);
+	roami_page_copy(node, roami_twin_bytes(node, twin), roami_page_bytes(node, page));
+	entry->twin = twin;
+	roami_page_unlock(node, page);
+	ROAMI_COUNT(node->stats, twins, 1);
+}
+
+void roami_twins_give(struct roami_node *node, const uint32_t *list, size_t count)
+{
+	struct roami_twins *twins = &pages_of(node)->twins;
+	uint32_t *slots;
+
+	if (count == 0)
+		return;
+	roami_spin_lock(node, &twins->lock);
+	slots = roami_os_vec_grow(&twins->free, sizeof(uint32_t), count);
+	if (slots == NULL)
+		roami_node_fail(node, "no memory for the twin pool");
+	for (size_t i = 0; i < count; i++) {
+		roami_contract(list[i] <= twins->fresh);
+		roami_spoil(node, ROAMI_SPOILT_TWIN, roami_twin_bytes(node, list[i]), ROAMI_PAGE);
+	}
+	memcpy(slots, list, count * sizeof(*slots));
+	twins->free.count += count;
+	roami_spin_unlock(&twins->lock);
+}
+
+void roami_twin_drop(struct roami_node *node, uint32_t page)
+{
+	struct roami_page *entry = roami_page_entry(node, page);
+	uint32_t twin = entry->twin;
+
+	roami_contract_locked(node, page); /* pending is not enough: handlers look at the twin */
+	entry->twin = 0;
+	if (twin != 0)
+		roami_twins_give(node, &twin, 1);
+}
 
 bool roami_page_has_twin(struct roami_node *node, uint32_t page)
 {
