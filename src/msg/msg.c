@@ -6,28 +6,8 @@
 #include "base/region.h"
 #include "msg/msg_state.h"
 
-/* What stands before every payload. */
-struct msg_header {
-	uint16_t type;
-	uint16_t origin;
-	uint32_t call;
-	uint32_t bytes;
-	uint32_t flags;
-};
-
-#define FLAG_REPLY 1u
-#define FLAG_MANY  16u /* several requests of a word each: struct msg_many */
-#define PARTS_MAX  8u
-#define POLL_MAX   16u
-#define OUT_LIMIT  (1u << 20) /* bytes queued for one peer above which application threads wait */
-
-_Static_assert(sizeof(struct msg_header) == 16, "message header");
-
-struct msg_many {
-	uint32_t call;
-	uint32_t spare;
-	uint64_t what;
-};
+#define PARTS_MAX 8u
+#define POLL_MAX  16u
 
 enum roam_err roami_msg_register(struct roami_node *node, const struct roam_message *messages,
 				 unsigned region, unsigned *first_p)
@@ -134,7 +114,7 @@ static void msg_drain_all(struct roami_node *node)
 }
 
 /* Sends the message, or queues it; wakes no thread. */
-static void msg_publish(struct roami_node *node, unsigned to, const struct msg_header *header,
+static void msg_publish(struct roami_node *node, unsigned to, const struct roami_msg_header *header,
 			const struct roam_part *parts, unsigned count)
 {
 	struct iovec vec[PARTS_MAX + 1];
@@ -168,19 +148,14 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct msg_h
 	ROAMI_COUNT(node->stats, bytes_sent, sizeof(*header) + header->bytes);
 }
 
-static void msg_put(struct roami_node *node, unsigned to, const struct msg_header *header,
-		    const struct roam_part *parts, unsigned count)
+void roami_msg_put(struct roami_node *node, unsigned to, const struct roami_msg_header *header,
+		   const struct roam_part *parts, unsigned count)
 {
 	msg_publish(node, to, header, parts, count);
 	node->env->sleep->sent(node, to, false);
 }
 
-static size_t msg_page_bytes(const struct msg_header *header)
-{
-	return header->flags & ROAMI_ANSWER_PAGE ? ROAMI_PAGE : 0;
-}
-
-static uint32_t msg_bytes(const struct roam_part *parts, unsigned count)
+uint32_t roami_msg_bytes(const struct roam_part *parts, unsigned count)
 {
 	size_t bytes = 0;
 
@@ -193,10 +168,10 @@ static uint32_t msg_bytes(const struct roam_part *parts, unsigned count)
 void roami_msg_send(struct roami_node *node, unsigned to, unsigned type,
 		    const struct roam_part *parts, unsigned count)
 {
-	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
-				    0};
+	struct roami_msg_header header = {(uint16_t)type, (uint16_t)node->me, 0,
+					  roami_msg_bytes(parts, count), 0};
 
-	msg_put(node, to, &header, parts, count);
+	roami_msg_put(node, to, &header, parts, count);
 }
 
 void roami_send(struct roami_node *node, unsigned to, unsigned type, const struct roam_part *parts,
@@ -208,8 +183,8 @@ void roami_send(struct roami_node *node, unsigned to, unsigned type, const struc
 static void reply_publish(struct roami_node *node, const struct roam_request *request,
 			  const struct roam_part *parts, unsigned count)
 {
-	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
-				    msg_bytes(parts, count), FLAG_REPLY};
+	struct roami_msg_header header = {request->type, (uint16_t)node->me, request->call,
+					  roami_msg_bytes(parts, count), ROAMI_MSG_REPLY};
 
 	roami_assert(request->call != 0);
 	msg_publish(node, request->origin, &header, parts, count);
@@ -232,8 +207,8 @@ void roami_msg_reply_awaited(struct roami_node *node, const struct roam_request 
 void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
 			    const struct roam_part *parts, unsigned count)
 {
-	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
-				    0};
+	struct roami_msg_header header = {(uint16_t)type, (uint16_t)node->me, 0,
+					  roami_msg_bytes(parts, count), 0};
 
 	msg_publish(node, to, &header, parts, count);
 	node->env->sleep->sent(node, to, true);
@@ -242,230 +217,23 @@ void roami_msg_send_awaited(struct roami_node *node, unsigned to, unsigned type,
 void roami_msg_reply_page(struct roami_node *node, const struct roam_request *request,
 			  uint32_t answer, const struct roam_part *parts, unsigned count)
 {
-	struct msg_header header = {request->type, (uint16_t)node->me, request->call,
-				    msg_bytes(parts, count), FLAG_REPLY | answer};
+	struct roami_msg_header header = {request->type, (uint16_t)node->me, request->call,
+					  roami_msg_bytes(parts, count), ROAMI_MSG_REPLY | answer};
 
 	roami_assert(request->call != 0);
 	roami_assert(answer != ROAMI_ANSWER_PAGE || parts[count - 1].bytes == ROAMI_PAGE);
-	msg_put(node, request->origin, &header, parts, count);
+	roami_msg_put(node, request->origin, &header, parts, count);
 }
 
 void roami_pass(struct roami_node *node, const struct roam_request *request, unsigned to,
 		unsigned type, const struct roam_part *parts, unsigned count)
 {
-	struct msg_header header = {(uint16_t)(roami_region_current(node)->types + type),
-				    request->origin, request->call, msg_bytes(parts, count), 0};
+	struct roami_msg_header header = {(uint16_t)(roami_region_current(node)->types + type),
+					  request->origin, request->call,
+					  roami_msg_bytes(parts, count), 0};
 
 	roami_contract(request->origin < node->nodes);
-	msg_put(node, to, &header, parts, count);
-}
-
-/* --------------------------------------------------------------------------------------- calls */
-
-struct call_room {
-	struct roami_node *node;
-	unsigned to;
-};
-
-static bool msg_has_room(void *arg)
-{
-	struct call_room *room = arg;
-	struct roami_msg *msg = msg_of(room->node);
-	bool yes;
-
-	roami_contract(room->to < room->node->nodes);
-	if (atomic_load(&msg->out_waiting) == 0) /* nothing is queued for anybody */
-		return true;
-	roami_spin_lock(room->node, &msg->out_lock[room->to]);
-	yes = msg->out[room->to].count - msg->out_first[room->to] < OUT_LIMIT;
-	roami_spin_unlock(&msg->out_lock[room->to]);
-	return yes;
-}
-
-/* A free call, one of the calling thread's if possible; call_lock is held. */
-static struct roami_call *call_find(struct roami_node *node)
-{
-	unsigned at = node->env->thread(node) * ROAMI_CALLS_EACH;
-	struct roami_call *calls = msg_of(node)->calls;
-
-	roami_contract(roami_spin_held(&msg_of(node)->call_lock));
-	for (unsigned i = 0; i < ROAMI_CALLS_MAX; i++, at++)
-		if (atomic_load(&calls[at % ROAMI_CALLS_MAX].state) == 0)
-			return &calls[at % ROAMI_CALLS_MAX];
-	roami_node_fail(node, "more than %u calls under way", ROAMI_CALLS_MAX);
-}
-
-/* A call that waits for an answer, with what `wanted` says of that. */
-static struct roami_call *call_open(struct roami_node *node, const struct roami_call *wanted)
-{
-	struct roami_msg *msg = msg_of(node);
-	struct roami_call *call;
-
-	roami_contract(wanted->reply != NULL || wanted->reply_max == 0);
-	roami_spin_lock(node, &msg->call_lock);
-	call = call_find(node);
-	/* The id is the slot's number below a serial number whose top bit is set: 0 is no call. */
-	msg->call_serial = (msg->call_serial + 1) % ROAMI_CALL_SERIALS;
-	call->id = (uint32_t)(call - msg->calls) |
-		   (msg->call_serial | ROAMI_CALL_SERIALS) * ROAMI_CALLS_MAX;
-	call->reply = wanted->reply;
-	call->reply_max = wanted->reply_max;
-	call->page = wanted->page;
-	call->page_at = 0;
-	atomic_store_explicit(&call->state, 1, memory_order_relaxed);
-	roami_spin_unlock(&msg->call_lock);
-	return call;
-}
-
-static struct roami_call *call_start(struct roami_node *node, unsigned to, unsigned type,
-				     const struct roam_part *parts, unsigned count,
-				     const struct roami_call *wanted)
-{
-	struct call_room room = {node, to};
-	struct roami_call *call;
-	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, msg_bytes(parts, count),
-				    0};
-
-	roami_contract(roami_msg_named(node, type) != NULL);
-	roami_wait(node, msg_has_room, &room);
-	call = call_open(node, wanted);
-	header.call = call->id;
-	msg_put(node, to, &header, parts, count);
-	return call;
-}
-
-struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, unsigned type,
-					const struct roam_part *parts, unsigned count, void *reply,
-					size_t reply_max)
-{
-	struct roami_call wanted = {.reply = reply, .reply_max = reply_max};
-
-	return call_start(node, to, type, parts, count, &wanted);
-}
-
-struct roami_call *roami_msg_call_page_start(struct roami_node *node, unsigned to, unsigned type,
-					     const struct roam_part *parts, unsigned count,
-					     void *reply, size_t reply_max, uint8_t *page)
-{
-	struct roami_call wanted = {.reply = reply, .reply_max = reply_max, .page = page};
-
-	return call_start(node, to, type, parts, count, &wanted);
-}
-
-bool roami_msg_call_answered(void *arg)
-{
-	struct roami_call *call = arg;
-
-	return atomic_load_explicit(&call->state, memory_order_acquire) == 2;
-}
-
-size_t roami_msg_call_page_end(struct roami_node *node, struct roami_call *call,
-			       uint32_t *page_at_p)
-{
-	size_t bytes;
-
-	roami_contract(atomic_load(&call->state) != 0);
-	roami_wait(node, roami_msg_call_answered, call);
-	bytes = call->bytes;
-	*page_at_p = call->page_at;
-	atomic_store_explicit(&call->state, 0, memory_order_release);
-	return bytes;
-}
-
-size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call)
-{
-	uint32_t page_at;
-
-	return roami_msg_call_page_end(node, call, &page_at);
-}
-
-/* Calls to one node. */
-static void ask_one(struct roami_node *node, unsigned type, struct roami_query *asks,
-		    unsigned count)
-{
-	struct call_room room = {node, asks[0].to};
-	struct msg_many many[ROAMI_CALLS_AT_ONCE];
-	struct roam_part part = {many, count * sizeof(many[0])};
-	struct msg_header header = {(uint16_t)type, (uint16_t)node->me, 0, (uint32_t)part.bytes,
-				    FLAG_MANY};
-
-	roami_contract(count > 0 && roami_msg_named(node, type) != NULL);
-	roami_wait(node, msg_has_room, &room);
-	for (unsigned i = 0; i < count; i++) {
-		asks[i].call = call_open(node, &(struct roami_call){.reply = asks[i].reply,
-								    .reply_max = asks[i].reply_max,
-								    .page = asks[i].page});
-		many[i] = (struct msg_many){asks[i].call->id, 0, asks[i].what};
-	}
-	msg_put(node, asks[0].to, &header, &part, 1);
-}
-
-void roami_msg_ask(struct roami_node *node, unsigned type, struct roami_query *asks, unsigned count)
-{
-	roami_assert(count <= ROAMI_CALLS_AT_ONCE);
-	for (unsigned at = 0, end; at < count; at = end) {
-		for (end = at + 1; end < count && asks[end].to == asks[at].to; end++)
-			;
-		ask_one(node, type, asks + at, end - at);
-	}
-}
-
-size_t roami_msg_answer(struct roami_node *node, struct roami_query *ask, bool *came_p)
-{
-	uint32_t page_at;
-	size_t bytes = roami_msg_call_page_end(node, ask->call, &page_at);
-
-	roami_contract(ask->call != NULL);
-	*came_p = page_at != 0;
-	return bytes;
-}
-
-void roami_msg_answers_set(struct roami_node *node, unsigned peer,
-			   const struct roami_answers *answers)
-{
-	roami_assert(peer < node->nodes && answers != NULL);
-	msg_of(node)->answers[peer] = answers;
-}
-
-const struct roami_answers *roami_msg_answers(const struct roami_node *node, unsigned peer)
-{
-	roami_assert(peer < node->nodes);
-	return msg_of(node)->answers[peer];
-}
-
-/* How answers of a peer may bring a page. */
-static unsigned msg_answers(const struct roami_node *node, unsigned from)
-{
-	const struct roami_answers *answers = msg_of(node)->answers[from];
-
-	roami_contract(from < node->nodes);
-	return ROAMI_ANSWER_PAGE | answers->left | answers->put;
-}
-
-static void msg_answered(struct roami_node *node, unsigned from, const struct msg_header *header,
-			 const void *data)
-{
-	struct roami_call *call = &msg_of(node)->calls[header->call % ROAMI_CALLS_MAX];
-	size_t page = msg_page_bytes(header), bytes = header->bytes - page;
-
-	roami_contract(roami_msg_polling(node));
-	if (atomic_load(&call->state) != 1 || call->id != header->call || header->bytes < page ||
-	    bytes > call->reply_max ||
-	    ((header->flags & ROAMI_ANSWERS) != 0 && call->page == NULL) ||
-	    (header->flags & ROAMI_ANSWERS & ~msg_answers(node, from)) != 0)
-		roami_node_fail(node, "node %u sent a malformed or unexpected reply", from);
-	if (bytes > 0)
-		memcpy(call->reply, data, bytes);
-	if (page > 0) {
-		memcpy(call->page, (const uint8_t *)data + bytes, page);
-		call->page_at = 1;
-	} else if ((header->flags & ROAMI_ANSWER_LEFT) != 0) {
-		call->page_at = 2 + from;
-	} else if ((header->flags & ROAMI_ANSWER_PUT) != 0) {
-		call->page_at = 1;
-	}
-	call->bytes = bytes;
-	atomic_store_explicit(&call->state, 2, memory_order_release);
+	roami_msg_put(node, to, &header, parts, count);
 }
 
 /* ------------------------------------------------------------------------------------ handling */
@@ -552,7 +320,7 @@ static unsigned parked_handle(struct roami_node *node)
 /* Hands on each of several requests that came in one message. */
 static void msg_deliver_many(struct roami_node *node, const struct roam_request *all)
 {
-	const struct msg_many *many = all->data;
+	const struct roami_msg_many *many = all->data;
 	size_t count = all->bytes / sizeof(*many);
 
 	roami_contract(roami_msg_polling(node));
@@ -574,7 +342,7 @@ static void msg_deliver_many(struct roami_node *node, const struct roam_request 
 static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes)
 {
 	struct roami_node *node = arg;
-	struct msg_header header;
+	struct roami_msg_header header;
 	struct roam_request request;
 	const struct roam_message *type;
 
@@ -587,11 +355,11 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 		roami_node_fail(node, "node %u sent a malformed message", from);
 	ROAMI_COUNT(node->stats, messages_received, 1);
 	roami_count_one(&msg_of(node)->received);
-	if (header.flags & FLAG_REPLY) {
-		msg_answered(node, from, &header, (const uint8_t *)data + sizeof(header));
+	if (header.flags & ROAMI_MSG_REPLY) {
+		roami_msg_answered(node, from, &header, (const uint8_t *)data + sizeof(header));
 		return true;
 	}
-	if (header.bytes > type->bytes_max && (header.flags & FLAG_MANY) == 0)
+	if (header.bytes > type->bytes_max && (header.flags & ROAMI_MSG_MANY) == 0)
 		roami_node_fail(node, "node %u sent %s with %u bytes", from, type->name,
 				header.bytes);
 	request = (struct roam_request){header.type,
@@ -603,7 +371,7 @@ static bool msg_deliver(void *arg, unsigned from, const void *data, size_t bytes
 					(const uint8_t *)data + sizeof(header)};
 	roami_step(node);
 	msg_asked(node);
-	if (header.flags & FLAG_MANY)
+	if (header.flags & ROAMI_MSG_MANY)
 		msg_deliver_many(node, &request);
 	else
 		msg_handle(node, &request);

@@ -7,6 +7,26 @@
 #define ROAMI_CALLS_MAX     (ROAMI_THREADS_MAX * ROAMI_CALLS_EACH) /* a power of two */
 #define ROAMI_CALL_SERIALS  (UINT32_MAX / ROAMI_CALLS_MAX / 2 + 1) /* then they begin anew */
 
+/* What stands before every payload. */
+struct roami_msg_header {
+	uint16_t type;
+	uint16_t origin;
+	uint32_t call;
+	uint32_t bytes;
+	uint32_t flags; /* ROAMI_ANSWER_..., or: */
+};
+
+#define ROAMI_MSG_REPLY 1u
+#define ROAMI_MSG_MANY  16u /* several requests of a word each: struct roami_msg_many */
+
+_Static_assert(sizeof(struct roami_msg_header) == 16, "message header");
+
+struct roami_msg_many {
+	uint32_t call;
+	uint32_t spare;
+	uint64_t what;
+};
+
 /* Messages that wait: parked for a page, delayed until a time, or out for a full ring. */
 struct roami_parked {
 	uint32_t page;
@@ -49,6 +69,17 @@ static inline struct roami_msg *msg_of(const struct roami_node *node)
 {
 	return node->rooms[ROAMI_ROOM_MSG].state;
 }
+
+/* Sends the message, or queues it, and wakes a thread that sleeps for it at `to`. */
+void roami_msg_put(struct roami_node *node, unsigned to, const struct roami_msg_header *header,
+		   const struct roam_part *parts, unsigned count);
+
+/* The length of a payload, which must not be too long. */
+uint32_t roami_msg_bytes(const struct roam_part *parts, unsigned count);
+
+/* In calls.c: a reply has come; fails the node if no call waits for it.  poll_lock is held. */
+void roami_msg_answered(struct roami_node *node, unsigned from,
+			const struct roami_msg_header *header, const void *data);
 
 /*
  * Takes one request that is due out of the parked ones into `copy`; false if none is.  poll_lock is
