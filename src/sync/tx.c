@@ -206,7 +206,7 @@ void roami_tx_cancel(struct roami_node *node)
 	roami_restart_leave(&tx_of(node)->restart, TX_CANCELS);
 }
 
-/* ---------------------------------------------------------------------------------- at the end */
+/* ---------------------------------------------------------------- functions called at the end */
 
 enum roam_err roami_tx_then(struct roami_node *node, bool committed, roami_tx_fn *fn, void *arg,
 			    const void *from)
@@ -241,134 +241,6 @@ static void tx_calls(struct roami_node *node, bool committed)
 	}
 	calls->list.count = 0;
 	calls->now = false;
-}
-
-/* Collects the pages written, ascending. */
-static size_t tx_written(struct roami_node *node, const uint32_t **pages_p)
-{
-	struct roami_vec *work = &tx_of(node)->pages;
-	uint32_t *pages;
-	size_t count;
-
-	roami_spin_lock(node, &pages_of(node)->dirty_lock);
-	count = roami_pages_take(node, &pages_of(node)->dirty, work);
-	atomic_store(&pages_of(node)->dirty_count, 0);
-	roami_spin_unlock(&pages_of(node)->dirty_lock);
-	pages = (void *)work->items;
-	count = roami_pages_sort(pages, count);
-	*pages_p = pages;
-	return count;
-}
-
-static void tx_hold(struct roami_node *node, const uint32_t *pages, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		roami_page_hold(node, pages[i]);
-}
-
-static void tx_done(struct roami_node *node, const uint32_t *pages, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		roami_page_done(node, pages[i]);
-}
-
-static void tx_undo(struct roami_node *node)
-{
-	const uint32_t *pages;
-	size_t count = tx_written(node, &pages);
-
-	tx_hold(node, pages, count);
-	if (count > 0)
-		node->protocol->transactions->abort(node, pages, count);
-	tx_done(node, pages, count);
-}
-
-/* Decides: once this has succeeded, nothing dooms the transaction (rule 8.6). */
-static bool tx_counts(struct roami_node *node)
-{
-	uint32_t was = ROAMI_TX_OPEN;
-
-	return atomic_compare_exchange_strong(&tx_of(node)->state, &was, ROAMI_TX_NONE);
-}
-
-/*
- * Makes the pages pending, ROAM_TX_COMMIT=pages: one after the other, when this node has become the
- * owner of the one before; false: the transaction is doomed, so that there is no more to be done.
- */
-static bool tx_lock(struct roami_node *node, const uint32_t *pages, size_t count)
-{
-	size_t locked = 0;
-
-	if (node->options->tx_commit == ROAMI_TX_COMMIT_TOKEN) {
-		tx_hold(node, pages, count);
-		return true;
-	}
-	for (; locked < count && !tx_is_lost(node); locked++) {
-		roami_page_hold(node, pages[locked]);
-		node->protocol->transactions->lock(node, pages[locked], locked);
-	}
-	tx_hold(node, pages + locked, count - locked);
-	return !tx_is_lost(node);
-}
-
-/* The pages, which are pending, go to the page server before any node sees them (rule 8.16). */
-static void tx_store(struct roami_node *node, const uint32_t *pages, size_t count)
-{
-	struct roami_tx *tx = tx_of(node);
-
-	if (__builtin_expect(tx->store != NULL, 0))
-		tx->wrote = tx->store->commit(node, pages, count);
-}
-
-/* Commits.  Pages stay pending until the commit is over (rule 8.7). */
-static bool tx_publish(struct roami_node *node)
-{
-	const struct roam_transactions *transactions = node->protocol->transactions;
-	const uint32_t *pages;
-	size_t count = tx_written(node, &pages);
-	bool counts;
-
-	atomic_store(&tx_of(node)->validates, true);
-	counts = tx_lock(node, pages, count);
-	if (counts) {
-		transactions->validate(node, pages, count);
-		counts = tx_counts(node);
-	}
-	atomic_store(&tx_of(node)->validates, false);
-	if (counts)
-		transactions->commit(node, pages, count);
-	else
-		transactions->abort(node, pages, count);
-	if (counts)
-		tx_store(node, pages, count);
-	tx_done(node, pages, count);
-	if (counts)
-		roami_tx_wake(node);
-	return counts;
-}
-
-/*
- * One that has written nothing counts though it is lost: all that it has read is of one moment,
- * which lies within it (rule 8.7).
- */
-static bool tx_commit(struct roami_node *node)
-{
-	bool by_pages = node->options->tx_commit == ROAMI_TX_COMMIT_PAGES, counts;
-
-	if (atomic_load(&pages_of(node)->dirty_count) == 0) {
-		atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
-		return true;
-	}
-	if (tx_of(node)->ahead)
-		return !tx_is_lost(node) && tx_publish(node);
-	if (by_pages ? !roami_tx_commit_begins(node) : !roami_tx_token_take(node))
-		return false;
-	counts = tx_publish(node);
-	if (by_pages)
-		roami_tx_commit_ends(node);
-	else
-		roami_tx_token_let(node);
-	return counts;
 }
 
 /* ------------------------------------------------------------------------------------- attempts */
@@ -488,7 +360,7 @@ static void tx_close(struct roami_node *node, struct tx_watch *watch)
 /* The attempt is undone, and its functions are called outside of it. */
 static void tx_end(struct roami_node *node, const struct roami_tx_run *run, struct tx_watch *watch)
 {
-	tx_undo(node);
+	roami_tx_undo(node);
 	tx_close(node, watch);
 	roami_tx_let_others(node);
 	tx_library(run, false);
@@ -506,7 +378,7 @@ static int tx_functions(struct roami_node *node, const struct roami_tx_run *run)
 		return how;
 	ROAMI_COUNT(node->stats, tx_retries, 1);
 	tx_library(run, true);
-	tx_undo(node);
+	roami_tx_undo(node);
 	tx_library(run, false);
 	tx->held++; /* no fault of theirs restarts what the functions do */
 	tx_calls(node, false);
@@ -562,7 +434,7 @@ static int tx_attempt(struct roami_node *node, const struct roami_tx_run *run,
 	tx_library(run, true);
 	roami_contract(tx_of(node)->held == 0);
 	roami_tx_reads_look(node);
-	if (how == TX_RETURNED && !tx_commit(node))
+	if (how == TX_RETURNED && !roami_tx_commit(node))
 		how = TX_RESTARTS;
 	tx_token_back(node);
 	if (how == TX_RETURNED)
@@ -578,7 +450,7 @@ void roami_tx_leave(struct roami_node *node)
 {
 	tx_interrupts(node, false);
 	if (node->nodes > 1)
-		tx_undo(node);
+		roami_tx_undo(node);
 	atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
 	tx_token_back(node);
 	tx_calls_of(node)->list.count = 0;
@@ -648,7 +520,7 @@ static enum roam_err tx_alone(struct roami_node *node, const struct roami_tx_run
 	roami_restart_run(&tx_of(node)->restart, run->fn, run->arg);
 	atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
 	tx_library(run, true);
-	tx_store(node, NULL, 0);
+	roami_tx_store(node, NULL, 0);
 	roami_tx_let_others(node);
 	tx_library(run, false);
 	ROAMI_COUNT(node->stats, tx_commits, 1);

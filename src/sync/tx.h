@@ -276,6 +276,23 @@ void roami_tx_commit_ends(struct roami_node *node);
 void roami_tx_stop_others(struct roami_node *node);
 void roami_tx_go_others(struct roami_node *node);
 
+/* ------------------------------------------------------------------------------- tx_commit.c */
+
+/*
+ * Commits the attempt under way, with the token where ROAM_TX_COMMIT wants it.  false: it is lost,
+ * and roami_tx_undo is still to be called.  app, may block.
+ */
+bool roami_tx_commit(struct roami_node *node);
+
+/* Gives the pages that the attempt has written the bytes that they had before it.  app. */
+void roami_tx_undo(struct roami_node *node);
+
+/*
+ * The pages, which are pending, go to the page server before any node sees them (rule 8.16).  app,
+ * may block.
+ */
+void roami_tx_store(struct roami_node *node, const uint32_t *pages, size_t count);
+
 /* ------------------------------------------------------------------------ what counts as read */
 
 enum roam_err roami_tx_reads_open(struct roami_node *node);

@@ -1,5 +1,5 @@
 /*
- * plurix: transactions of protocols/plurix.c and src/sync/tx.c, tx_token.c on two pages, whose
+ * plurix: transactions of protocols/plurix.c and src/sync/tx.c, tx_commit.c, tx_token.c on two pages, whose
  * values are always written together; rules 8.3, 8.6 to 8.10 and 8.15.
  *
  * Each node: a thread that runs transactions, a handler, and for each page: access, bytes, twin,
