@@ -136,7 +136,12 @@ bool roami_past_return(struct roami_past *past, struct roami_element *element,
 		       const struct roami_lent *lent);
 
 /* NULL: there is none of that number. */
-struct roami_element *roami_past_element(struct roami_past *past, uint32_t element);
+static inline struct roami_element *roami_past_element(struct roami_past *past, uint32_t element)
+{
+	if (element >= atomic_load_explicit(&past->element_count, memory_order_acquire))
+		return NULL;
+	return &past->elements[element];
+}
 
 /* Reserves room for a tuple of `bytes` in op->record, or sets op->err. */
 bool roami_past_reserve(struct roami_past *past, struct roami_op *op, size_t bytes);

@@ -22,8 +22,8 @@ SOURCES = {
     'dp': ['src/dp/receive.c', 'src/dp/room.c', 'src/dp/send.c', *OS],
     'guest': ['src/link/channel.c', 'src/link/flow.c', *OS] +
              [f'src/pastset/{name}.c'
-              for name in ('bitmap', 'buddy', 'element', 'kernel', 'list', 'names', 'shown', 'template', 'tuple',
-                           'xfunc', 'job/locate', 'job/partial', 'job/relay', 'job/server', 'job/show',
+              for name in ('bitmap', 'buddy', 'element', 'elements', 'kernel', 'list', 'names', 'shown', 'template',
+                           'tuple', 'xfunc', 'job/locate', 'job/partial', 'job/relay', 'job/server', 'job/show',
                            'attached/guest', 'attached/session')],
     'hello': ['src/transport/verbs_hello.c'],
     'hosts': ['tools/roam_hosts.c'],
