@@ -2,9 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,7 +12,7 @@
 
 #define NAP_MIN_MS      5 /* between attempts to reach the server again */
 #define NAP_MAX_MS      250
-#define PATIENCE_MS     10000 /* for a server's answer to a client that attaches, */
+#define PATIENCE_MS     10000 /* for a server's answer to a client that attaches anew, */
 #define PATIENCE_MIN_MS 1000  /* and at least so long, even if the operation's time is up */
 #define MS              1000000u
 /*
@@ -54,7 +52,7 @@ struct attach_ask {
 
 /* ----------------------------------------------------------------------------------- connection */
 
-static void attach_stir(struct roam_ps_server *server)
+void roami_attach_stir(struct roam_ps_server *server)
 {
 	for (struct attach_ask *ask = server->asks; ask != NULL; ask = ask->next)
 		pthread_cond_signal(&ask->changed);
@@ -69,16 +67,15 @@ static void attach_break(struct roam_ps_server *server)
 	server->broken_at = server->try_at = roami_os_now_ns();
 	server->nap_ms = 0;
 	shutdown(server->line.fd, SHUT_RDWR);
-	attach_stir(server);
+	roami_attach_stir(server);
 }
 
-/* There will be no connection any more. */
-static void attach_lose(struct roam_ps_server *server, enum roam_err why)
+void roami_attach_lose(struct roam_ps_server *server, enum roam_err why)
 {
 	if (server->lost == ROAM_OK)
 		server->lost = why;
 	attach_break(server);
-	attach_stir(server);
+	roami_attach_stir(server);
 }
 
 /* Forgets an unsure operation: its outcome is known, or no longer wanted. */
@@ -105,11 +102,7 @@ static void unsure_begin(struct roam_ps_server *server, const struct attach_ask 
 	server->ask_count++;
 }
 
-/*
- * There is a new connection: each thread without an answer repeats its operation.  One that the
- * server has not got gets a new number, since later numbers may reach the server before it.
- */
-static void attach_joined(struct roam_ps_server *server, const struct roami_attached *attached)
+void roami_attach_joined(struct roam_ps_server *server, const struct roami_attached *attached)
 {
 	server->session = attached->session;
 	server->keep_ns = attached->keep_ns;
@@ -124,7 +117,7 @@ static void attach_joined(struct roam_ps_server *server, const struct roami_atta
 	server->heard = (uint32_t)server->line.channel.received;
 	server->connection++;
 	server->broken = server->full = false;
-	attach_stir(server);
+	roami_attach_stir(server);
 }
 
 /* The least number that a thread may repeat. */
@@ -226,11 +219,11 @@ static void attach_tried(struct roam_ps_server *server, enum roam_err err,
 	server->nap_ms = server->nap_ms > NAP_MAX_MS ? NAP_MAX_MS : server->nap_ms;
 	server->try_at = now + (uint64_t)server->nap_ms * MS;
 	if (err == ROAM_OK)
-		attach_joined(server, attached);
+		roami_attach_joined(server, attached);
 	else if (err == ROAM_EGONE || err == ROAM_EKEY || err == ROAM_ELOST)
-		attach_lose(server, err);
+		roami_attach_lose(server, err);
 	else if (now - server->broken_at > server->keep_ns)
-		attach_lose(server, ROAM_ELOST);
+		roami_attach_lose(server, ROAM_ELOST);
 }
 
 /*
@@ -270,7 +263,7 @@ static void ask_prepare(struct roam_ps_server *server, struct attach_ask *ask)
 	ask->op.timeout_ns = now < ask->until ? ask->until - now : ROAM_PS_TRY;
 }
 
-static void attach_wake(const struct roam_ps_server *server)
+void roami_attach_wake(const struct roam_ps_server *server)
 {
 	const uint64_t one = 1;
 
@@ -301,7 +294,7 @@ static void ask_send(struct roam_ps_server *server, struct attach_ask *ask, bool
 	if (!sent)
 		attach_break(server);
 	else if (server->full && server->reading)
-		attach_wake(server); /* to see to what is left */
+		roami_attach_wake(server); /* to see to what is left */
 	pthread_mutex_unlock(&server->sending);
 }
 
@@ -327,7 +320,7 @@ static bool attach_answer(struct roam_ps_server *server, const uint8_t *text, si
 	if (ask == NULL || ask->answered || ask->connection != server->connection)
 		return false;
 	if (head.kind == ROAMI_GUEST_GONE) {
-		attach_lose(server, ROAM_EGONE);
+		roami_attach_lose(server, ROAM_EGONE);
 		return true;
 	}
 	if (ask->kind + 1 != head.kind || bytes > ask->head_max + ask->rest_max)
@@ -370,7 +363,7 @@ static void attach_read(struct roam_ps_server *server, const struct attach_ask *
 	pthread_mutex_lock(&server->lock);
 	if (was_full && !full) {
 		server->full = false;
-		attach_stir(server);
+		roami_attach_stir(server);
 	}
 	for (;;) {
 		text = roami_line_frame(&server->line, &bytes, &bad);
@@ -384,7 +377,7 @@ static void attach_read(struct roam_ps_server *server, const struct attach_ask *
 	}
 	server->reading = false;
 	if (bad)
-		attach_lose(server, ROAM_EPROTO);
+		roami_attach_lose(server, ROAM_EPROTO);
 	else if (!here)
 		attach_break(server);
 }
@@ -591,132 +584,4 @@ enum roam_err roami_attach_ask(struct roam_ps_element *element, const struct roa
 	    (outcome.observed != 0 && ask.got != sizeof(outcome) + outcome.bytes))
 		return ROAM_EPROTO;
 	return roami_client_outcome(request, &outcome);
-}
-
-/* -------------------------------------------------------------------------------- coming, going */
-
-/* The lock is not held, in all that follows. */
-static void attach_free(struct roam_ps_server *server)
-{
-	roami_line_close(&server->line);
-	if (server->line.wake >= 0)
-		close(server->line.wake);
-	pthread_mutex_destroy(&server->lock);
-	pthread_mutex_destroy(&server->sending);
-	explicit_bzero(server->key, sizeof(server->key));
-	free(server->address);
-	free(server);
-}
-
-/* The first connection. */
-static enum roam_err attach_first(struct roam_ps_server *server, char *why, size_t why_bytes)
-{
-	const struct roami_attach attach = {.session = 0};
-	struct roami_attached attached;
-	enum roam_err err;
-
-	if (server->address == NULL)
-		return ROAM_ENOMEM;
-	if (server->line.wake < 0)
-		return ROAM_ESYSTEM;
-	err = roami_line_open(&server->line, server->address, server->key, &attach, &attached, why,
-			      why_bytes);
-	if (err == ROAM_EAGAIN)
-		return ROAM_ELOST;
-	if (err == ROAM_OK) {
-		attach_joined(server, &attached);
-		why[0] = '\0';
-	}
-	return err;
-}
-
-enum roam_err roami_attach_open(struct roami_attachments *all, const char *address,
-				const uint8_t *key, struct roam_ps_server **server_p, char *why,
-				size_t why_bytes)
-{
-	struct roam_ps_server *server = calloc(1, sizeof(*server));
-	enum roam_err err;
-
-	if (server == NULL)
-		return ROAM_ENOMEM;
-	pthread_mutex_init(&server->lock, NULL);
-	pthread_mutex_init(&server->sending, NULL);
-	server->all = all;
-	server->held = 1;
-	server->pid = getpid();
-	server->address = strdup(address);
-	memcpy(server->key, key, sizeof(server->key));
-	server->line.fd = -1;
-	server->line.until = roami_os_now_ns() + (uint64_t)PATIENCE_MS * MS;
-	server->line.wake = roami_os_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	err = attach_first(server, why, why_bytes);
-	if (err != ROAM_OK) {
-		attach_free(server);
-		return err;
-	}
-	pthread_mutex_lock(&all->lock);
-	server->next = all->servers;
-	all->servers = server;
-	pthread_mutex_unlock(&all->lock);
-	*server_p = server;
-	return ROAM_OK;
-}
-
-/* Says goodbye.  Without a connection the server keeps the session for a while. */
-static void attach_part(struct roam_ps_server *server)
-{
-	const struct roami_guest_head head = {.kind = ROAMI_GUEST_DETACH};
-
-	pthread_mutex_lock(&server->sending);
-	pthread_mutex_lock(&server->lock);
-	if (!server->broken && !server->full)
-		roami_line_send(&server->line, &head, NULL, 0);
-	pthread_mutex_unlock(&server->sending);
-	attach_lose(server, ROAM_ELOST);
-	pthread_mutex_unlock(&server->lock);
-}
-
-void roami_attach_close(struct roami_attachments *all, struct roam_ps_server *server)
-{
-	struct roam_ps_server **at = &all->servers;
-
-	pthread_mutex_lock(&all->lock);
-	while (*at != server)
-		at = &(*at)->next;
-	*at = server->next;
-	pthread_mutex_unlock(&all->lock);
-	if (server->pid == getpid())
-		attach_part(server);
-	roami_attach_rele(server);
-}
-
-void roami_attach_hold(struct roam_ps_server *server)
-{
-	pthread_mutex_lock(&server->lock);
-	server->held++;
-	pthread_mutex_unlock(&server->lock);
-}
-
-void roami_attach_rele(struct roam_ps_server *server)
-{
-	bool last;
-
-	pthread_mutex_lock(&server->lock);
-	last = --server->held == 0;
-	pthread_mutex_unlock(&server->lock);
-	if (last)
-		attach_free(server);
-}
-
-void roami_attach_look(struct roami_attachments *all)
-{
-	pthread_mutex_lock(&all->lock);
-	for (struct roam_ps_server *server = all->servers; server != NULL; server = server->next) {
-		pthread_mutex_lock(&server->lock);
-		for (struct attach_ask *ask = server->asks; ask != NULL; ask = ask->next)
-			pthread_cond_signal(&ask->changed);
-		attach_wake(server);
-		pthread_mutex_unlock(&server->lock);
-	}
-	pthread_mutex_unlock(&all->lock);
 }

@@ -79,4 +79,24 @@ enum roam_err roami_attach_call(struct roam_ps_server *server, uint32_t kind, ui
 				const struct roam_part *parts, unsigned count, void *reply,
 				size_t reply_max, size_t *got_p);
 
+/*
+ * ---- In attach.c, for attach_open.c.  server->lock is held, unless no other thread knows the
+ * server yet.
+ */
+
+/* All threads that wait for an answer look again. */
+void roami_attach_stir(struct roam_ps_server *server);
+
+/* The thread that reads, or waits to connect again, looks again. */
+void roami_attach_wake(const struct roam_ps_server *server);
+
+/*
+ * There is a new connection: each thread without an answer repeats its operation.  One that the
+ * server has not got gets a new number, since later numbers may reach the server before it.
+ */
+void roami_attach_joined(struct roam_ps_server *server, const struct roami_attached *attached);
+
+/* There will be no connection any more. */
+void roami_attach_lose(struct roam_ps_server *server, enum roam_err why);
+
 #endif
