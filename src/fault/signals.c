@@ -1,7 +1,6 @@
 /*
- * Signal handlers get no argument, so the table of ranges and the older handlers are the process's:
- * the only mutable file-scope variable of the engines.  Handlers read it without locks; changes are
- * made under `lock`.
+ * Signal handlers get no argument, so the table of ranges and the older handlers are the process's.
+ * Handlers read it without locks; changes are made under `lock`.
  */
 #include "fault/signals.h"
 
@@ -15,8 +14,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "fault/signals_stack.h"
 #include "os/inside.h"
-#include "os/slab.h"
 
 /* Bits of the x86 page fault error code. */
 #define FAULT_WRITE 2
@@ -31,14 +30,6 @@ static const int signals_known[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SI
 
 /* By which glibc's pthread_cancel interrupts a thread. */
 #define SIGNAL_CANCEL 32
-
-/* Of a stack, where the caller of a function of a library is looked for. */
-#define CODE_WORDS 128u
-#define STACK_PAGE 4096u
-
-/* Of the x86-64 calling convention. */
-#define RED_ZONE       128
-#define FLAG_DIRECTION 0x400
 
 #define OLDER_MAX 8
 #define OLDER_ROOMS 4
@@ -90,7 +81,6 @@ static struct signals_process {
 	struct signals_chain chains[SIGNALS];
 	_Atomic(roami_signals_last_fn *) last; /* NULL: only the signals of ranges are taken */
 	void *_Atomic last_arg;
-	struct roami_slabs rooms;       /* stacks */
 	_Atomic(_Atomic uint32_t *) heard;
 	pid_t pid; /* that of the word; it is not inherited */
 	_Atomic bool told; /* of a handler that was installed over ours */
@@ -109,16 +99,7 @@ struct signals_passing {
 
 static __thread struct signals_passing signals_passing;
 
-/* The calling thread's faults in roam's ranges, nested. */
-struct signals_own {
-	const ucontext_t *context; /* of the one that is looked at */
-	const struct roami_slab *room;
-	unsigned depth;
-	uint32_t hint; /* the entry it used last */
-	uintptr_t last; /* the address of its last fault that came here */
-};
-
-static __thread struct signals_own signals_own;
+static __thread uintptr_t signals_last_own; /* the address of the thread's last fault of ours */
 
 static void signals_handler(int signal, siginfo_t *info, void *context);
 
@@ -174,18 +155,6 @@ static bool signals_lookup(int signal, uintptr_t address, struct signals_found *
 	return false;
 }
 
-/*
- * The signals that were blocked where the signal came.  The kernel's set is shorter than the
- * library's.
- */
-static uint64_t signals_mask(const ucontext_t *context)
-{
-	uint64_t blocked;
-
-	memcpy(&blocked, &context->uc_sigmask, sizeof(blocked));
-	return blocked;
-}
-
 /* The calling thread is about to end the process: by what it did, or by a signal to it alone. */
 static void signals_last(const siginfo_t *info)
 {
@@ -230,7 +199,7 @@ static void signals_call(const struct sigaction *action, int signal, siginfo_t *
 	if ((action->sa_flags & SA_NODEFER) == 0)
 		*word |= (uint64_t)1 << (signal - 1);
 	if (by_kernel)
-		*word |= signals_mask(context);
+		*word |= roami_signals_mask(context);
 	pthread_sigmask(by_kernel ? SIG_SETMASK : SIG_BLOCK, &blocked, &before);
 	if ((action->sa_flags & SA_SIGINFO) != 0)
 		action->sa_sigaction(signal, info, context);
@@ -300,145 +269,6 @@ static void signals_pass(int signal, siginfo_t *info, void *context, uintptr_t f
 }
 
 /*
- * The kernel does not know the stack of a fault: a signal caused by an error here would begin at
- * the top of the program's alternate stack, over the frame by which the handler returns.  So the
- * alternate stack is disabled meanwhile; the return from the signal enables it again.  The kernel
- * refuses that while the thread is on it.
- */
-static void signals_disarm(const ucontext_t *context)
-{
-	static const stack_t none = {.ss_flags = SS_DISABLE};
-
-	if ((context->uc_stack.ss_flags & SS_DISABLE) == 0)
-		sigaltstack(&none, NULL);
-}
-
-static void signals_die(const char *why, size_t length)
-{
-	ssize_t ignored = write(STDERR_FILENO, why, length);
-
-	(void)ignored;
-	signal(SIGABRT, SIG_DFL);
-	abort();
-}
-
-struct signals_touch {
-	roami_fault_fn *fn;
-	void *arg;
-	uint32_t page;
-	bool write;
-	bool kind_known;
-	const ucontext_t *context; /* of the first of several */
-	int cancel;                /* the state before it */
-};
-
-static void signals_touch(const struct signals_touch *touch)
-{
-	touch->fn(touch->arg, touch->page, touch->write, touch->kind_known);
-}
-
-static void signals_outer(void *arg)
-{
-	struct signals_touch *touch = arg;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &touch->cancel);
-	signals_disarm(touch->context);
-	signals_touch(touch);
-}
-
-/* Only the fault under way runs on its stack. */
-static void signals_inner(const struct signals_own *own, const struct signals_touch *touch)
-{
-	static const char jumped[] =
-		"roam: a signal handler has jumped out of a page fault, which cannot go on\n";
-	uintptr_t sp = (uintptr_t)own->context->uc_mcontext.gregs[REG_RSP];
-
-	if (sp - (uintptr_t)own->room->bytes > ROAMI_SLAB_BYTES)
-		signals_die(jumped, sizeof(jumped) - 1);
-	signals_touch(touch);
-}
-
-/* The fault of a call has waited for long: the return from the signal blocks what a wait blocks. */
-static void signals_late(const ucontext_t *context)
-{
-	uint64_t blocked = signals_mask(context);
-
-	roami_inside_mask(&blocked);
-	memcpy((void *)(uintptr_t)&context->uc_sigmask, &blocked, sizeof(blocked));
-}
-
-void roami_signals_fault(roami_fault_fn *fn, void *arg, uint32_t page, bool write, bool kind_known)
-{
-	static const char empty[] =
-		"roam: the system has no memory for the stack of a page fault\n";
-	struct signals_own *own = &signals_own;
-	struct signals_touch touch = {fn, arg, page, write, kind_known, own->context, 0};
-	struct roami_slab *room;
-
-	if (own->depth++ > 0) {
-		signals_inner(own, &touch);
-		own->depth--;
-		return;
-	}
-	room = roami_slab_take(&roami_signals.rooms, &own->hint);
-	if (room == NULL)
-		signals_die(empty, sizeof(empty) - 1);
-	own->room = room;
-	roami_inside.fault = true;
-	roami_slab_run(room, signals_outer, &touch);
-	roami_inside.fault = false;
-	roami_slab_give(room);
-	if (roami_inside.late)
-		signals_late(touch.context);
-	own->depth--;
-	pthread_setcancelstate(touch.cancel, NULL);
-}
-
-/* AddressSanitizer does not allow what it reads: frames of others. */
-__attribute__((no_sanitize("address"))) uintptr_t roami_signals_code(uintptr_t text, uintptr_t end)
-{
-	const ucontext_t *context = signals_own.context;
-	uintptr_t code, sp;
-
-	if (context == NULL)
-		return 0;
-	code = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-	sp = (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
-	/* Within one page of the stack, which is there. */
-	for (unsigned i = 0; code - text >= end - text && i < CODE_WORDS && sp % 8 == 0; i++) {
-		if (i > 0 && sp % STACK_PAGE == 0)
-			return 0;
-		code = *(const volatile uintptr_t *)sp; /* NOLINT: an address */
-		code--; /* in the call, not behind it */
-		sp += sizeof(code);
-	}
-	return code - text < end - text ? code : 0;
-}
-
-void roami_signals_leave(void *context, void (*at)(void *arg), void *arg)
-{
-	greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
-
-	registers[REG_RSP] = ((registers[REG_RSP] - RED_ZONE) & ~(greg_t)15) - 8;
-	registers[REG_RIP] = (greg_t)(uintptr_t)at;
-	registers[REG_RDI] = (greg_t)(uintptr_t)arg;
-	registers[REG_EFL] &= ~(greg_t)FLAG_DIRECTION;
-}
-
-bool roami_signals_divert(void (*at)(void *arg), void *arg)
-{
-	if (signals_own.context == NULL || signals_own.depth == 0)
-		return false;
-	roami_signals_leave((void *)(uintptr_t)signals_own.context, at, arg);
-	return true;
-}
-
-size_t roami_signals_depth(void)
-{
-	return roami_slabs_depth(&roami_signals.rooms);
-}
-
-/*
  * Says why the process will end, if it raised the signal itself and the thread's last fault was one
  * of ours that did not come here: another handler got it, put ours back and raised it anew.
  */
@@ -453,7 +283,7 @@ __attribute__((noinline)) static void signals_explain(int signal, const siginfo_
 	struct signals_found found;
 
 	if ((info->si_code != SI_TKILL && info->si_code != SI_USER) || info->si_pid != getpid() ||
-	    address == signals_own.last || !signals_lookup(signal, address, &found))
+	    address == signals_last_own || !signals_lookup(signal, address, &found))
 		return;
 	if (!atomic_exchange(&roami_signals.told, true) &&
 	    write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
@@ -463,16 +293,16 @@ __attribute__((noinline)) static void signals_explain(int signal, const siginfo_
 static void signals_handler(int signal, siginfo_t *info, void *context)
 {
 	int saved = errno;
-	const ucontext_t *outer = signals_own.context;
+	const void *outer;
 	struct signals_found found;
 	bool ours = info->si_code > 0 &&
 		    signals_lookup(signal, (uintptr_t)info->si_addr, &found);
 
 	if (ours) {
-		signals_own.context = context;
-		signals_own.last = (uintptr_t)info->si_addr;
+		outer = roami_signals_enter(context);
+		signals_last_own = (uintptr_t)info->si_addr;
 		ours = found.fn(found.arg, info, context);
-		signals_own.context = outer;
+		roami_signals_enter(outer);
 	} else if (info->si_code <= 0) {
 		signals_explain(signal, info, context);
 	}
@@ -515,23 +345,6 @@ static void signals_defer(sigset_t *set)
 {
 	roami_inside_signals(set);
 	*(uint64_t *)(void *)set |= (uint64_t)1 << (SIGNAL_CANCEL - 1);
-}
-
-/*
- * Calls once what the handler calls on a stack that may be small: the first call of a library's
- * function may need as much stack as a fault, for symbol resolution.
- */
-static bool signals_warm(void)
-{
-	uint32_t first = 0;
-	struct roami_slab *room = roami_slab_take(&roami_signals.rooms, &first);
-	sigset_t now;
-
-	pthread_sigmask(SIG_SETMASK, NULL, &now);
-	sched_yield();
-	if (room != NULL)
-		roami_slab_give(room);
-	return room != NULL;
 }
 
 /* Returns whether a system call failed; *stolen_p: whether our handler was not installed. */
@@ -624,7 +437,7 @@ enum roam_err roami_signals_add(int signal, const void *start, size_t bytes, roa
 	if (used > atomic_load(&roami_signals.areas_used))
 		atomic_store(&roami_signals.areas_used, used);
 	err = signals_install(signal, &stolen);
-	if (err == ROAM_OK && !signals_warm())
+	if (err == ROAM_OK && !roami_signals_warm())
 		err = ROAM_ENOMEM;
 	if (err != ROAM_OK)
 		signals_area_clear(area);
