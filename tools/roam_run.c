@@ -5,8 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,26 +24,18 @@
 #include "os/os.h"
 #include "roam_child.h"
 #include "roam_far.h"
+#include "roam_run.h"
 #include "roam_tool.h"
 
 #define MS          UINT64_C(1000000)
 #define GRACE_NS    (100 * MS)  /* after a failure: others may be about to end, too */
 #define TERM_NS     (1000 * MS) /* from SIGTERM to SIGKILL */
-#define STOP_S      5u          /* from a signal passed on to SIGKILL */
 #define LOOK_MS     100 /* how often to look whether others wait for a node that never joined */
-#define THREADS_MAX 256u /* threads of a node: ROAM_THREADS */
-#define TIMEOUT_MAX 1000000u   /* seconds */
 #define DRAIN_NS    (200 * MS) /* for the last output, if something holds ended nodes' pipes open */
 
 struct run {
-	unsigned nodes;
-	bool tag;
-	bool far;         /* -H or --hostfile */
-	int gdb;          /* the node that runs under gdb; -1: none */
-	bool talks;       /* and gdb has the terminal */
-	unsigned timeout; /* seconds; 0: none */
-	struct hosts hosts;
-	char **argv; /* of the program */
+	struct run_args args;
+	bool talks; /* gdb has the terminal */
 	int memory;  /* the first memfd; the others follow it, and then the lifeline */
 	int signals;
 	sigset_t mask; /* from before this process blocked signals */
@@ -65,203 +55,6 @@ struct run {
 	uint64_t kill_at;
 };
 
-/* ------------------------------------------------------------------------------------ arguments */
-
-static int run_usage(FILE *to)
-{
-	fprintf(to,
-		"usage: roam run -n NODES [-H HOSTS | -f FILE] [OPTION]... [--] PROGRAM "
-		"[ARGUMENT]...\n"
-		"  -n, --nodes NODES    the number of nodes, 1 to %d\n"
-		"  -H, --hosts HOSTS    the hosts: a,b:4,n[01-03]:2; :N: the number of nodes\n"
-		"  -f, --hostfile FILE  a file of hosts, one per line\n"
-		"      --threads T      T threads in each node, for programs that create N x T\n"
-		"                       processes; auto: as many as a NUMA domain has\n"
-		"                       processors\n"
-		"  -t, --tag            mark each line of output with its node: \"[2] ...\"\n"
-		"  -T, --timeout S      end the job after S seconds, with status %d\n"
-		"      --gdb NODE       run this node under gdb: at the terminal; without one, or "
-		"with -H,\n"
-		"                       gdb starts it and shows where it stopped\n"
-		"      --checkpoint DIR  save programs that call roam_resume_point in DIR, on\n"
-		"                       node 0's host,\n"
-		"      --every S        every S seconds (600; 0: at each call)\n"
-		"      --resume DIR     go on from what was saved in DIR\n"
-		"      --report-bindings  print where each node may run: host, threads, CPUs\n"
-		"Each node has a copy of the standard input.\n"
-		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
-		"every node's\n"
-		"was, else that of the first node that failed, or 128 + N if signal N killed it.\n"
-		"Signals are passed on.  SIGQUIT makes the nodes print what they wait for.  Nodes "
-		"that SIGINT,\nSIGTERM or SIGHUP did not end within %u s are killed; a second such "
-		"signal kills at once.\n",
-		ROAMI_NODES_MAX, TOOL_TIMEOUT, STOP_S);
-	return to == stdout ? 0 : TOOL_USAGE;
-}
-
-/* A hostfile may be as long as 1 MiB. */
-static bool run_read_hosts(struct hosts *hosts, const char *path)
-{
-	static char text[1 << 20];
-	FILE *file = roami_os_file(path);
-	size_t bytes;
-
-	if (file == NULL) {
-		snprintf(hosts->why, sizeof(hosts->why), "%.200s: %s", path, strerror(errno));
-		return false;
-	}
-	bytes = fread(text, 1, sizeof(text), file);
-	fclose(file);
-	return hosts_parse_file(hosts, path, text, bytes);
-}
-
-static bool run_parse_hosts(struct run *run, int option, const char *text)
-{
-	bool good = option == 'H' ? hosts_parse_list(&run->hosts, text)
-				  : run_read_hosts(&run->hosts, text);
-
-	if (!good)
-		tool_say("run: -%c: %s", option, run->hosts.why);
-	run->far = true;
-	return good;
-}
-
-static bool run_parse_number(const char *option, const char *kind, const char *text, unsigned least,
-			     unsigned most, unsigned *number_p)
-{
-	char *end;
-	unsigned long number;
-
-	errno = 0;
-	number = strtoul(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || number < least ||
-	    number > most) {
-		tool_say("run: %s %.40s: %s number from %u to %u", option, text, kind, least, most);
-		return false;
-	}
-	*number_p = (unsigned)number;
-	return true;
-}
-
-static bool run_parse_nodes(const char *text, unsigned *nodes_p)
-{
-	char *end;
-	unsigned long nodes;
-
-	errno = 0;
-	nodes = strtoul(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || nodes < 1 ||
-	    nodes > ROAMI_NODES_MAX) {
-		tool_say("run: -n %.40s: the number of nodes must be from 1 to %d", text,
-			 ROAMI_NODES_MAX);
-		return false;
-	}
-	*nodes_p = (unsigned)nodes;
-	return true;
-}
-
-/* The program may change its working directory, or a node begin in another one. */
-static void run_set_directory(const char *name, const char *directory)
-{
-	char here[PATH_MAX], whole[2 * PATH_MAX];
-
-	if (directory[0] == '/' || directory[0] == '\0' || getcwd(here, sizeof(here)) == NULL) {
-		setenv(name, directory, 1);
-		return;
-	}
-	snprintf(whole, sizeof(whole), "%s/%s", here, directory);
-	setenv(name, whole, 1);
-}
-
-static const struct option run_longs[] = {{"nodes", required_argument, NULL, 'n'},
-					  {"threads", required_argument, NULL, 'm'},
-					  {"tag", no_argument, NULL, 't'},
-					  {"hosts", required_argument, NULL, 'H'},
-					  {"hostfile", required_argument, NULL, 'f'},
-					  {"timeout", required_argument, NULL, 'T'},
-					  {"gdb", required_argument, NULL, 'g'},
-					  {"report-bindings", no_argument, NULL, 'b'},
-					  {"checkpoint", required_argument, NULL, 'c'},
-					  {"every", required_argument, NULL, 'e'},
-					  {"resume", required_argument, NULL, 'r'},
-					  {"help", no_argument, NULL, 'h'},
-					  {NULL, 0, NULL, 0}};
-
-/* Takes an option, whose argument is `text`; false: the argument is wrong, and it has said so. */
-static bool run_take(struct run *run, int option, const char *text)
-{
-	unsigned number;
-
-	switch (option) {
-	case 'n':
-		return run_parse_nodes(text, &run->nodes);
-	case 'H':
-	case 'f':
-		return run_parse_hosts(run, option, text);
-	case 'm':
-		setenv("ROAM_THREADS", text, 1);
-		return strcmp(text, "auto") == 0 ||
-		       run_parse_number("--threads", "auto or a", text, 1, THREADS_MAX, &number);
-	case 't':
-		run->tag = true;
-		return true;
-	case 'T':
-		return run_parse_number("--timeout", "a", text, 1, TIMEOUT_MAX, &run->timeout);
-	case 'g':
-		if (!run_parse_number("--gdb", "a", text, 0, ROAMI_NODES_MAX - 1, &number))
-			return false;
-		run->gdb = (int)number;
-		return true;
-	case 'b':
-		setenv("ROAM_BINDINGS", "1", 1);
-		return true;
-	case 'c':
-		run_set_directory("ROAM_CHECKPOINT", text);
-		return true;
-	case 'e':
-		setenv("ROAM_CHECKPOINT_EVERY", text, 1);
-		return run_parse_number("--every", "a", text, 0, TIMEOUT_MAX, &number);
-	default:
-		run_set_directory("ROAM_RESUME", text);
-		return true;
-	}
-}
-
-/* Returns -1 to go on, or the exit status. */
-static int run_parse(struct run *run, int argc, char **argv)
-{
-	int option;
-
-	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+:n:H:f:tT:h", run_longs, NULL)) != -1) {
-		if (option == 'h')
-			return run_usage(stdout);
-		if (option == ':' || option == '?') {
-			tool_say("run: %s %s; `roam run --help`",
-				 option == ':' ? "argument missing after" : "unknown option",
-				 tool_refused(argv, option, run_longs));
-			return TOOL_USAGE;
-		}
-		if (!run_take(run, option, optarg))
-			return TOOL_USAGE;
-	}
-	if (run->nodes == 0 || optind >= argc) {
-		tool_say("run: %s missing; `roam run --help`",
-			 run->nodes == 0 ? "-n NODES" : "PROGRAM");
-		return TOOL_USAGE;
-	}
-	run->argv = argv + optind;
-	if (run->gdb >= (int)run->nodes) {
-		tool_say("run: --gdb %d: there are nodes 0 to %u", run->gdb, run->nodes - 1);
-		return TOOL_USAGE;
-	}
-	if (run->far && !hosts_share(&run->hosts, run->nodes)) {
-		tool_say("run: %s", run->hosts.why);
-		return TOOL_USAGE;
-	}
-	return -1;
-}
-
 /* -------------------------------------------------------------------------------------- options */
 
 static bool run_options(const struct run *run, struct roami_options *options)
@@ -270,8 +63,8 @@ static bool run_options(const struct run *run, struct roami_options *options)
 
 	if (roami_options_read(options, environ, STDERR_FILENO) != ROAM_OK)
 		return false;
-	if (run->nodes > options->nodes_max) {
-		tool_say("run: -n %u: ROAM_NODES_MAX allows %u nodes", run->nodes,
+	if (run->args.nodes > options->nodes_max) {
+		tool_say("run: -n %u: ROAM_NODES_MAX allows %u nodes", run->args.nodes,
 			 (unsigned)options->nodes_max);
 		return false;
 	}
@@ -289,7 +82,7 @@ static bool run_far_options(const struct run *run, const struct roami_options *o
 	const char *named = options->transport;
 	char reach[160], why[240];
 
-	if (run->hosts.count > 1 && !roami_boot_apart(options, why, sizeof(why))) {
+	if (run->args.hosts.count > 1 && !roami_boot_apart(options, why, sizeof(why))) {
 		tool_say("run: %s", why);
 		return false;
 	}
@@ -307,7 +100,7 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 {
 	int fds[ROAMI_NODES_MAX + 1], lifeline[2] = {-1, -1};
 
-	if (roami_boot_memory(options, roami_nodeset_first(run->nodes).bits, fds) != ROAM_OK)
+	if (roami_boot_memory(options, roami_nodeset_first(run->args.nodes).bits, fds) != ROAM_OK)
 		return false; /* it has reported why */
 	/*
 	 * Only the launcher has the writing end of this pipe, and it never writes: nodes see its
@@ -318,9 +111,9 @@ static bool run_make_memory(struct run *run, const struct roami_options *options
 			 errno == EMFILE ? " (raise the limit of open files, ulimit -n)" : "");
 		return false;
 	}
-	fds[run->nodes] = lifeline[0];
+	fds[run->args.nodes] = lifeline[0];
 	/* Nodes expect the memfds, and behind them the lifeline, as consecutive descriptors. */
-	run->memory = child_place(fds, run->nodes + 1, lifeline[1]);
+	run->memory = child_place(fds, run->args.nodes + 1, lifeline[1]);
 	if (run->memory < 0)
 		tool_say("run: too few file descriptors: %s (raise the limit, ulimit -n)",
 			 strerror(errno));
@@ -334,28 +127,28 @@ static int run_start(struct run *run, unsigned node)
 {
 	char boot[64];
 	struct child_plan plan = {.node = node,
-				  .argv = run->argv,
+				  .argv = run->args.argv,
 				  .boot = boot,
 				  .mask = &run->mask,
-				  .within = run->tag ? run->within : NULL,
+				  .within = run->args.tag ? run->within : NULL,
 				  .input = -1,
 				  .keep = -1};
 	int status;
 
-	if (run->gdb == (int)node) {
-		plan.argv = child_gdb(run->argv, run->talks);
+	if (run->args.gdb == (int)node) {
+		plan.argv = child_gdb(run->args.argv, run->talks);
 		if (plan.argv == NULL)
 			return TOOL_FAILED;
 	}
 	if (run->talks) { /* the terminal is gdb's */
-		plan.input = run->gdb == (int)node ? -1 : CHILD_NO_INPUT;
-		plan.undisturbed = run->gdb != (int)node;
+		plan.input = run->args.gdb == (int)node ? -1 : CHILD_NO_INPUT;
+		plan.undisturbed = run->args.gdb != (int)node;
 	}
 	if (run->copies && !roami_input_pipe_open(&run->inputs[node], &plan.input)) {
 		tool_say("run: cannot make a pipe: %s", strerror(errno));
 		return TOOL_FAILED;
 	}
-	snprintf(boot, sizeof(boot), "local:%u:%u:%d", node, run->nodes, run->memory);
+	snprintf(boot, sizeof(boot), "local:%u:%u:%d", node, run->args.nodes, run->memory);
 	status = child_start(&run->children[node], &plan);
 	if (run->copies)
 		close(plan.input);
@@ -370,7 +163,7 @@ static int run_start(struct run *run, unsigned node)
 static void run_signal(struct run *run, int signal)
 {
 	run->quits += signal == SIGQUIT;
-	for (unsigned i = 0; i < run->nodes; i++)
+	for (unsigned i = 0; i < run->args.nodes; i++)
 		child_signal(&run->children[i], signal, run->quits);
 }
 
@@ -403,10 +196,10 @@ static void run_waits(const struct run *run, unsigned dead, char *text, size_t b
 {
 	const struct roami_ctl *ctls[ROAMI_NODES_MAX];
 
-	for (unsigned i = 0; i < run->nodes; i++)
+	for (unsigned i = 0; i < run->args.nodes; i++)
 		ctls[i] = i != dead ? run_ctl(run, i) : NULL;
-	roami_boot_waits(ctls, run->nodes, text, bytes);
-	for (unsigned i = 0; i < run->nodes; i++)
+	roami_boot_waits(ctls, run->args.nodes, text, bytes);
+	for (unsigned i = 0; i < run->args.nodes; i++)
 		if (ctls[i] != NULL)
 			run_ctl_close(ctls[i]);
 }
@@ -499,7 +292,7 @@ static void run_check_absent(struct run *run)
 
 	if (run->absent < 0 || run->status >= 0)
 		return;
-	for (unsigned i = 0; i < run->nodes; i++) {
+	for (unsigned i = 0; i < run->args.nodes; i++) {
 		if (child_joined(run, i) == 0)
 			continue;
 		run_waits(run, (unsigned)run->absent, waits, sizeof(waits));
@@ -527,7 +320,7 @@ static void run_reap(struct run *run)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		for (unsigned i = 0; i < run->nodes; i++) {
+		for (unsigned i = 0; i < run->args.nodes; i++) {
 			struct child *child = &run->children[i];
 
 			if (!child->runs || child->pid != pid)
@@ -580,13 +373,13 @@ static void run_late(struct run *run)
 	if (run->status >= 0)
 		return; /* it ends already */
 	run_waits(run, ROAMI_NODES_MAX, waits, sizeof(waits));
-	tool_say(TOOL_LATE "%s", run->timeout, waits);
+	tool_say(TOOL_LATE "%s", run->args.timeout, waits);
 	run_fail(run, TOOL_TIMEOUT, 0);
 }
 
 static bool run_wants_input(const struct run *run)
 {
-	return run->copies && roami_input_wanted(&run->input, run->inputs, run->nodes);
+	return run->copies && roami_input_wanted(&run->input, run->inputs, run->args.nodes);
 }
 
 /* Does what is due; returns the milliseconds until something is due again, -1: nothing is. */
@@ -626,7 +419,7 @@ static nfds_t run_poll_output(struct run *run, struct pollfd *polls, struct tag_
 {
 	nfds_t count = 0;
 
-	for (unsigned i = 0; i < 2 * run->nodes; i++) {
+	for (unsigned i = 0; i < 2 * run->args.nodes; i++) {
 		struct tag_stream *stream = run->children[i / 2].out[i % 2];
 
 		if (stream == NULL || stream->from < 0)
@@ -650,7 +443,7 @@ static bool run_turn(struct run *run, int timeout_ms)
 	nfds_t inputs = 0;
 
 	if (run->copies && run->running > 0)
-		inputs = roami_input_polls(&run->input, run->inputs, run->nodes, input);
+		inputs = roami_input_polls(&run->input, run->inputs, run->args.nodes, input);
 
 	if ((run->running == 0 && outputs == 0) ||
 	    poll(polls, 1 + outputs + inputs, timeout_ms) == 0)
@@ -661,7 +454,7 @@ static bool run_turn(struct run *run, int timeout_ms)
 		if (polls[1 + i].revents != 0)
 			tag_pump(streams[i]);
 	if (inputs > 0 &&
-	    !roami_input_copy(&run->input, run->inputs, run->nodes, input->revents != 0)) {
+	    !roami_input_copy(&run->input, run->inputs, run->args.nodes, input->revents != 0)) {
 		run->copies = false;
 		run_fail(run, TOOL_FAILED, 0);
 	}
@@ -693,12 +486,12 @@ static bool run_block_signals(struct run *run)
 
 static int run_across(struct run *run, struct roami_options *options)
 {
-	struct far_job job = {.nodes = run->nodes,
-			      .tag = run->tag,
-			      .argv = run->argv,
-			      .hosts = &run->hosts,
-			      .gdb = run->gdb,
-			      .timeout = run->timeout};
+	struct far_job job = {.nodes = run->args.nodes,
+			      .tag = run->args.tag,
+			      .argv = run->args.argv,
+			      .hosts = &run->args.hosts,
+			      .gdb = run->args.gdb,
+			      .timeout = run->args.timeout};
 
 	return run_far_options(run, options, &job.share) ? tool_far(&job, options) : TOOL_USAGE;
 }
@@ -711,29 +504,29 @@ int tool_run(int argc, char **argv)
 
 	run.status = -1;
 	run.absent = -1;
-	run.gdb = -1;
-	status = run_parse(&run, argc, argv);
+	run.args.gdb = -1;
+	status = run_parse(&run.args, argc, argv);
 	if (status >= 0)
 		return status;
 	if (!run_options(&run, &options))
 		return TOOL_USAGE;
-	if (run.far)
+	if (run.args.far)
 		return run_across(&run, &options);
 	if (!run_make_memory(&run, &options) || !run_block_signals(&run))
 		return TOOL_FAILED;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	run.oom_kills = roami_os_oom_kills();
-	run.talks = run.gdb >= 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-	run.copies = run.nodes > 1 && !run.talks;
-	for (unsigned i = 0; i < run.nodes; i++)
+	run.talks = run.args.gdb >= 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+	run.copies = run.args.nodes > 1 && !run.talks;
+	for (unsigned i = 0; i < run.args.nodes; i++)
 		run.inputs[i].to = -1;
 	if (run.copies && !roami_input_open(&run.input, STDIN_FILENO)) {
 		tool_say("run: cannot make a memfd: %s", strerror(errno));
 		return TOOL_FAILED;
 	}
-	if (run.timeout > 0)
-		run.end_at = roami_os_now_ns() + run.timeout * 1000 * MS;
-	for (unsigned i = 0; i < run.nodes; i++) {
+	if (run.args.timeout > 0)
+		run.end_at = roami_os_now_ns() + run.args.timeout * 1000 * MS;
+	for (unsigned i = 0; i < run.args.nodes; i++) {
 		status = run_start(&run, i);
 		if (status == 0)
 			continue;

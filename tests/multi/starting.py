@@ -18,7 +18,7 @@ from harness import (END_MAX, SLACK, Later, Wrong, expect, expect_end, few, laun
 from shapes import ENGINES, KINDS, SIGNALLED, expect_env
 
 STUBBORN = 'trap "" INT TERM; echo ready 0 $$; while :; do sleep 0.05; done'
-BEFORE_KILL = 5.0  # STOP_S of tools/roam_run.c
+BEFORE_KILL = 5.0  # STOP_S of tools/roam_run.h
 
 
 TELLS = tuple(map(int, re.findall(r'\d+', os.uname().release)[:2])) >= (6, 15)  # how a stranger ended

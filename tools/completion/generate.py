@@ -236,7 +236,7 @@ def tables(options_def, of_transports, tools, bench, protocols, transports, engi
     names = {'ROAM_PROTOCOL': protocols.split(','), 'ROAM_TRANSPORT': transports.split(','),
              'ROAM_FAULT': ['auto'] + [name for name in engines.split(',') if name != 'soft'],
              'papers': sorted(found(r"'(\w+)': paper_", read(tools, 'compare', 'paper.py')))}
-    run = read(tools, 'roam_run.c')
+    run = read(tools, 'roam_run_args.c')
     options = optiontable.rows(read(options_def), [read(of_transports, name + '.c')
                                                    for name in transports.split(',')])
     short = re.search(r'getopt_long\(argc, argv, "\+:([\w:]+)"', run).group(1)
