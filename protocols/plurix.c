@@ -155,6 +155,7 @@ static void plurix_replaces(struct roami_node *node, uint32_t page)
 {
 	enum ivy_state state = ivy_look(node, page);
 
+	roami_contract_pending(node, page);
 	if (ivy_owns(state) || state == IVY_EVICTED)
 		return;
 	roami_page_set_twins(node, page, true);
@@ -169,6 +170,7 @@ static void plurix_read_fault(struct roami_node *node, uint32_t page)
 {
 	bool open = roami_tx_open(node);
 
+	roami_contract_pending(node, page);
 	/*
 	 * Of what was lost: made after the page was closed, by a fault that was about to write.  A
 	 * handler that has closed the page may still be at work on it.
@@ -194,6 +196,7 @@ static void plurix_read_fault(struct roami_node *node, uint32_t page)
 /* Another thread of this node is about to write what a transaction that waits may have read. */
 static void plurix_wakes(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	if (roami_tx_watches(node))
 		roami_tx_doom(node, page);
@@ -203,6 +206,7 @@ static void plurix_wakes(struct roami_node *node, uint32_t page)
 /* In a transaction the core opens the page for writing and makes the twin. */
 static void plurix_write_fault(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	roami_page_set_twins(node, page, true);
 	if (roami_tx_open(node))
 		return;
@@ -240,6 +244,7 @@ static void plurix_restore(struct roami_node *node, uint32_t page)
 /* ivy's `lost`: this node's access is gone, and the request is not answered yet. */
 static void plurix_lost(struct roami_node *node, uint32_t page)
 {
+	roami_contract_locked(node, page);
 	if (plurix_blind(node, page)) { /* a copy: nothing is sent, and what was written stays */
 		roami_twin_drop(node, page);
 		roami_tx_wake(node);
@@ -344,6 +349,7 @@ static uint8_t *plurix_replacement(struct roami_node *node, size_t place)
 /* The page has come with the bytes that it has if the commit fails: not those of an old twin. */
 static void plurix_came(struct roami_node *node, uint32_t page)
 {
+	roami_contract_pending(node, page);
 	roami_page_lock(node, page);
 	if (plurix_blind(node, page))
 		roami_twin_drop(node, page);
@@ -376,6 +382,7 @@ static struct roam_page_call *plurix_next(struct roami_node *node, struct plurix
 static void plurix_take(struct roami_node *node, struct plurix_calls *calls, uint32_t page,
 			size_t place)
 {
+	roami_contract_pending(node, page);
 	if (plurix_blind(node, page))
 		roami_page_copy(node, plurix_replacement(node, place),
 				roami_page_bytes(node, page));
@@ -390,6 +397,7 @@ static void plurix_invalidate(struct roami_node *node, struct plurix_calls *call
 {
 	struct ivy_page *data = roami_page_data(node, page);
 
+	roami_contract_pending(node, page);
 	for (; data->copies != 0; data->copies &= data->copies - 1) {
 		struct roam_page_call *call = plurix_next(node, calls);
 
@@ -420,6 +428,7 @@ static void plurix_lock(struct roami_node *node, uint32_t page, size_t place)
 {
 	struct plurix_calls calls = {.used = 0};
 
+	roami_contract_pending(node, page);
 	if (ivy_owns(ivy_look(node, page)))
 		return;
 	plurix_take(node, &calls, page, place);
@@ -454,6 +463,7 @@ static void plurix_commit(struct roami_node *node, const uint32_t *pages, size_t
 	for (size_t i = 0; i < count; i++) {
 		struct plurix_page *data = roami_page_data(node, pages[i]);
 
+		roami_contract_pending(node, pages[i]);
 		if (data->blind)
 			roami_page_copy(node, roami_page_bytes(node, pages[i]),
 					plurix_replacement(node, i));
@@ -480,6 +490,7 @@ static void plurix_abort(struct roami_node *node, const uint32_t *pages, size_t 
 {
 	roami_page_close(node, pages, count, ROAM_READ);
 	for (size_t i = 0; i < count; i++) {
+		roami_contract_pending(node, pages[i]);
 		roami_page_lock(node, pages[i]);
 		plurix_forget(node, pages[i]);
 		plurix_restore(node, pages[i]);

@@ -57,6 +57,7 @@ static void announce_handle(struct roami_node *node, const struct roam_request *
 {
 	uint32_t page = roami_memory_page(node, request, sizeof(page));
 
+	roami_contract(roami_msg_polling(node));
 	if (card_serves(node, page) && card_of(node)->readers != NULL) {
 		roami_page_lock(node, page);
 		card_of(node)->readers[page] |= roami_nodeset_bit(request->origin);
@@ -75,6 +76,7 @@ static void card_revoke(struct roami_node *node, uint64_t readers, uint32_t page
 	struct roam_part part = {&word, sizeof(word)};
 	unsigned count = 0;
 
+	roami_contract_pending(node, page);
 	roami_wait_begin(node);
 	for (; readers != 0; readers &= readers - 1)
 		calls[count++] = roami_msg_call_start(node, (unsigned)__builtin_ctzll(readers),
@@ -120,6 +122,7 @@ static void revoke_handle(struct roami_node *node, const struct roam_request *re
 {
 	uint32_t page = roami_memory_page(node, request, sizeof(uint64_t));
 
+	roami_contract(roami_msg_polling(node));
 	if (card_of(node)->announced != NULL)
 		atomic_fetch_and(&card_of(node)->announced[page / 64], ~(UINT64_C(1) << page % 64));
 	roami_reply(node, request, NULL, 0);
@@ -180,6 +183,7 @@ static bool card_landed(void *arg)
 	const struct roami_layers *layers = layers_of(landing->node);
 	uint64_t reads = landing->fetches->reads;
 
+	roami_contract(reads != 0);
 	layers->onesided->reap(layers->onesided_state);
 	for (; reads != 0; reads &= reads - 1)
 		if (__atomic_load_n(&landing->fetches->done[__builtin_ctzll(reads)],
@@ -212,6 +216,7 @@ static void read_again(struct roami_node *node, struct roami_fetches *fetches, u
 {
 	unsigned asked = fetches->asked;
 
+	roami_contract_pending(node, fetches->list[i].page);
 	ROAMI_COUNT(node->stats, fetches_retried, 1);
 	atomic_fetch_or(&card_of(node)->announced[fetches->list[i].page / 64],
 			UINT64_C(1) << fetches->list[i].page % 64);
@@ -225,6 +230,7 @@ void roami_card_fetch(struct roami_node *node, const struct roami_reach *reach,
 {
 	struct landing landing = {node, fetches};
 
+	roami_contract(fetches->count <= ROAMI_CALLS_AT_ONCE);
 	if (fetches->reads != 0) {
 		roami_msg_reads(node, 1);
 		roami_wait(node, card_landed, &landing);

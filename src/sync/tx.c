@@ -176,6 +176,7 @@ void roami_tx_look(struct roami_node *node)
 
 void roami_tx_hold(struct roami_node *node)
 {
+	roami_contract(tx_is_open(node));
 	tx_of(node)->held++;
 }
 
@@ -253,6 +254,7 @@ static void tx_keep(struct roami_node *node, uint64_t again)
 {
 	uint64_t ns = (uint64_t)ROAM_STAY_NS << (again < KEEPS_MAX ? again : KEEPS_MAX);
 
+	roami_contract(tx_of(node)->ahead);
 	atomic_store(&tx_of(node)->keeps, node->env->now(node) + ns);
 }
 
@@ -288,6 +290,7 @@ static void tx_token_ahead(struct roami_node *node)
 /* Before it waits for others. */
 static void tx_token_back(struct roami_node *node)
 {
+	roami_contract(tx_has_turn(node));
 	if (tx_of(node)->ahead) {
 		tx_of(node)->ahead = false;
 		atomic_store(&tx_of(node)->keeps, 0);
@@ -301,6 +304,7 @@ static void tx_begin(struct roami_node *node)
 {
 	struct roami_tx *tx = tx_of(node);
 
+	roami_contract(tx_has_turn(node));
 	roami_contract(atomic_load(&tx->state) == ROAMI_TX_NONE && tx->held == 0);
 	roami_contract(tx_calls_of(node)->list.count == 0);
 	tx->thread = node->env->thread(node);
@@ -316,6 +320,7 @@ static void tx_begin(struct roami_node *node)
 /* A transaction begins, or goes on after another one. */
 static void tx_starts(struct roami_node *node)
 {
+	roami_contract(tx_has_turn(node));
 	tx_of(node)->begun++;
 	tx_of(node)->wrote = false;
 	tx_of(node)->lost = 0;
@@ -344,6 +349,7 @@ static void tx_close(struct roami_node *node, struct tx_watch *watch)
 	struct roami_tx *tx = tx_of(node);
 	uint32_t was = ROAMI_TX_OPEN;
 
+	roami_contract(tx_has_turn(node));
 	if (watch == NULL) {
 		atomic_store(&tx->state, ROAMI_TX_NONE);
 		return;
@@ -417,6 +423,7 @@ static void tx_count(struct roami_node *node, int how)
 
 static void tx_committed(struct roami_node *node)
 {
+	roami_contract(!tx_is_open(node));
 	roami_tx_reads_judge(node);
 	roami_tx_let_others(node);
 }
@@ -448,6 +455,7 @@ static int tx_attempt(struct roami_node *node, const struct roami_tx_run *run,
 
 void roami_tx_leave(struct roami_node *node)
 {
+	roami_contract(tx_has_turn(node));
 	tx_interrupts(node, false);
 	if (node->nodes > 1)
 		roami_tx_undo(node);
@@ -474,6 +482,7 @@ static void tx_watch(struct roami_node *node, const struct roami_tx_run *run,
 	struct roami_tx *tx = tx_of(node);
 	uint64_t begun = tx->begun;
 
+	roami_contract(watch->on && tx_has_turn(node));
 	tx_library(run, true);
 	tx_interrupts(node, false);
 	roami_tx_turn_over(node);
@@ -510,6 +519,7 @@ static enum roam_err tx_attempts(struct roami_node *node, const struct roami_tx_
 /* In a job of one node no other node can doom the transaction. */
 static enum roam_err tx_alone(struct roami_node *node, const struct roami_tx_run *run)
 {
+	roami_contract(node->nodes == 1 && tx_has_turn(node));
 	if (run->otherwise != NULL)
 		return ROAM_EUNSUPPORTED;
 	tx_library(run, true);

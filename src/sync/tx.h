@@ -149,6 +149,12 @@ static inline struct roami_tx_calls *tx_calls_of(struct roami_node *node)
 	return &tx_of(node)->calls[node->env->thread(node)];
 }
 
+/* Whether it is the calling thread's turn to run a transaction, see roami_tx_turn. */
+static inline bool tx_has_turn(struct roami_node *node)
+{
+	return atomic_load(&tx_of(node)->hold.turn) == node->env->thread(node) + 1;
+}
+
 /* roami_tx_open, without a step: for fast paths. */
 static inline bool tx_is_open(const struct roami_node *node)
 {

@@ -12,6 +12,7 @@ static size_t tx_written(struct roami_node *node, const uint32_t **pages_p)
 	uint32_t *pages;
 	size_t count;
 
+	roami_contract(tx_has_turn(node));
 	roami_spin_lock(node, &pages_of(node)->dirty_lock);
 	count = roami_pages_take(node, &pages_of(node)->dirty, work);
 	atomic_store(&pages_of(node)->dirty_count, 0);
@@ -39,6 +40,7 @@ void roami_tx_undo(struct roami_node *node)
 	const uint32_t *pages;
 	size_t count = tx_written(node, &pages);
 
+	roami_contract(node->nodes > 1);
 	tx_hold(node, pages, count);
 	if (count > 0)
 		node->protocol->transactions->abort(node, pages, count);
@@ -50,6 +52,7 @@ static bool tx_counts(struct roami_node *node)
 {
 	uint32_t was = ROAMI_TX_OPEN;
 
+	roami_contract(atomic_load(&tx_of(node)->validates));
 	return atomic_compare_exchange_strong(&tx_of(node)->state, &was, ROAMI_TX_NONE);
 }
 
@@ -61,6 +64,7 @@ static bool tx_lock(struct roami_node *node, const uint32_t *pages, size_t count
 {
 	size_t locked = 0;
 
+	roami_contract(atomic_load(&tx_of(node)->validates));
 	if (node->options->tx_commit == ROAMI_TX_COMMIT_TOKEN) {
 		tx_hold(node, pages, count);
 		return true;
@@ -77,6 +81,7 @@ void roami_tx_store(struct roami_node *node, const uint32_t *pages, size_t count
 {
 	struct roami_tx *tx = tx_of(node);
 
+	roami_contract(count == 0 || roami_page_pending(node, pages[0]));
 	if (__builtin_expect(tx->store != NULL, 0))
 		tx->wrote = tx->store->commit(node, pages, count);
 }
@@ -116,6 +121,7 @@ bool roami_tx_commit(struct roami_node *node)
 {
 	bool by_pages = node->options->tx_commit == ROAMI_TX_COMMIT_PAGES, counts;
 
+	roami_contract(tx_is_open(node) && tx_has_turn(node));
 	if (atomic_load(&pages_of(node)->dirty_count) == 0) {
 		atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
 		return true;

@@ -42,6 +42,7 @@ static void hold_stopped(struct roami_node *node, unsigned number, bool stopped)
 {
 	struct roami_tx_hold *hold = hold_of(node);
 
+	roami_contract(number < ROAMI_THREADS_MAX);
 	atomic_store(&hold->stopped[number], stopped);
 	atomic_fetch_add(&hold->changes, stopped);
 	if (stopped)
@@ -145,6 +146,7 @@ static bool hold_signal(struct roami_node *node, unsigned number)
 {
 	pid_t tid = node->env->tid(node, number);
 
+	roami_contract(!hold_own(node, number));
 	return tid != 0 && roami_interrupt_other(&tx_of(node)->interrupt, number, tid);
 }
 
@@ -169,6 +171,7 @@ static void hold_shows(struct roami_node *node, unsigned number)
 	const struct roami_waiting *own = &node->self->ctl->waits[node->env->thread(node)];
 	uint64_t tid = (uint64_t)node->env->tid(node, number);
 
+	roami_contract(number != node->env->thread(node));
 	if (atomic_load(&own->kind) != ROAMI_WAITS_HOLD || atomic_load(&own->id) != tid)
 		roami_node_waits(node, ROAMI_WAITS_HOLD, tid, 0);
 }
@@ -178,6 +181,7 @@ void roami_tx_hold_others(struct roami_node *node)
 	struct roami_tx_hold *hold = hold_of(node);
 	bool again = true, shown = false;
 
+	roami_contract(tx_has_turn(node));
 	if (node->env->tid == NULL)
 		return;
 	atomic_store(&hold->shut, 1); /* another thread may come at any time */
@@ -206,6 +210,7 @@ void roami_tx_let_others(struct roami_node *node)
 
 	if (atomic_load(&hold->shut) == 0)
 		return;
+	roami_contract(tx_has_turn(node));
 	atomic_store(&hold->shut, 0);
 	if (atomic_load(&pages_of(node)->users) <= 1)
 		return;
@@ -225,6 +230,7 @@ void roami_tx_turn(struct roami_node *node)
 	_Atomic uint32_t *turn = &hold_of(node)->turn;
 	uint32_t mine = node->env->thread(node) + 1, none = 0;
 
+	roami_contract(!tx_has_turn(node));
 	while (!atomic_compare_exchange_strong(turn, &none, mine)) {
 		roami_node_waits(node, ROAM_SYNC_TX + 1, 0, 0);
 		roami_wait(node, hold_free, node);
@@ -235,6 +241,7 @@ void roami_tx_turn(struct roami_node *node)
 
 void roami_tx_turn_over(struct roami_node *node)
 {
+	roami_contract(tx_has_turn(node));
 	atomic_store(&hold_of(node)->turn, 0);
 	if (atomic_load(&pages_of(node)->users) > 1)
 		roami_changed(node, node->me);

@@ -44,6 +44,7 @@ void roami_tx_touched(struct roami_node *node, uint32_t page)
 {
 	struct roami_tx_page *data = reads_page(node, page);
 
+	roami_contract_pending(node, page);
 	if (node->options->tx_reads != ROAMI_TX_READS_TUNED || !roami_tx_closes(node, page) ||
 	    ++data->touches < TOUCHES_MAX)
 		return;
@@ -72,6 +73,7 @@ void roami_tx_writes(struct roami_node *node, uint64_t offset, uint64_t bytes)
 
 void roami_tx_reads_begin(struct roami_node *node)
 {
+	roami_contract(tx_has_turn(node));
 	tx_of(node)->attempt = 0;
 	atomic_store(&tx_of(node)->losses, 0);
 }
@@ -83,6 +85,7 @@ static void reads_rule(struct roami_node *node, uint32_t page)
 	enum roami_tx_rule rule = ROAMI_TX_WRITE_READ;
 	uint32_t none = ROAMI_TX_NO_RULE;
 
+	roami_contract_locked(node, page);
 	if (roami_page_has_twin(node, page))
 		rule = ROAMI_TX_WRITE_WRITE;
 	else if (node->options->tx_validate == ROAMI_TX_BACKWARD || atomic_load(&tx->validates))
@@ -110,6 +113,7 @@ void roami_tx_reads_look(struct roami_node *node)
 	struct roami_tx *tx = tx_of(node);
 	uint32_t losses = atomic_load(&tx->losses);
 
+	roami_contract(tx_has_turn(node));
 	for (uint32_t i = 0; i < losses; i++)
 		tx->loss[i].touched = roami_page_access(node, tx->loss[i].page) != ROAM_NONE;
 }
@@ -119,6 +123,7 @@ static void reads_judge(struct roami_node *node, uint32_t first, uint32_t end)
 {
 	const struct roami_tx_loss *loss = tx_of(node)->loss;
 
+	roami_contract(first < end && end <= ROAMI_TX_LOSSES);
 	for (uint32_t i = first; i < end; i++)
 		if (loss[i].touched)
 			return;
@@ -137,6 +142,7 @@ void roami_tx_reads_judge(struct roami_node *node)
 	const struct roami_tx *tx = tx_of(node);
 	uint32_t losses = atomic_load(&tx->losses), first = 0;
 
+	roami_contract(tx_has_turn(node));
 	/* One that has written nothing may have lost pages, too, and what it touched is unknown. */
 	if (losses == 0 || tx->loss[losses - 1].attempt == tx->attempt)
 		return;

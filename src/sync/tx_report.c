@@ -17,6 +17,7 @@ static uint32_t report_next(const struct roami_node *node, uint32_t page)
 {
 	const struct roami_tx *tx = tx_of(node);
 
+	roami_contract(tx->page != NULL);
 	while (page < node->layout.pages && tx->page[page].conflicts == 0)
 		if (tx->chunks[page / ROAMI_TX_CHUNK] == 0)
 			page = (page / ROAMI_TX_CHUNK + 1) * ROAMI_TX_CHUNK;

@@ -54,6 +54,7 @@ static void token_follow(struct roami_node *node, unsigned asker)
 {
 	struct roami_tx_token *token = token_of(node);
 
+	roami_contract(asker < node->nodes);
 	roami_spin_lock(node, &token->spin);
 	if (token->next != 0 || asker == node->me || (!token->here && !token->asked))
 		roami_node_fail(node, "node %u is sent on for a commit token by mistake", asker);
@@ -68,6 +69,7 @@ static void token_queue(struct roami_node *node, unsigned asker)
 	struct roami_tx_token *token = token_of(node);
 	unsigned last;
 
+	roami_contract(node->me == TOKEN_KEEPER && asker < node->nodes);
 	roami_spin_lock(node, &token->spin);
 	last = token->tail;
 	token->tail = asker;
@@ -80,6 +82,7 @@ static void token_queue(struct roami_node *node, unsigned asker)
 
 static void token_ask(struct roami_node *node)
 {
+	roami_contract(token_of(node)->asked);
 	if (node->me == TOKEN_KEEPER)
 		token_queue(node, node->me);
 	else
@@ -117,6 +120,7 @@ static void token_await(struct token_wait *wait, bool (*came)(void *arg))
 	struct roami_node *node = wait->node;
 	uint64_t start = roami_os_cycles(), cycles;
 
+	roami_contract(!wait->taken && !wait->doomed);
 	roami_node_waits(node, ROAM_SYNC_TX + 1, 0, 0);
 	roami_wait(node, came, wait);
 	roami_node_waits_no_more(node);
@@ -132,7 +136,7 @@ bool roami_tx_token_take(struct roami_node *node)
 	struct token_wait wait = {node, false, false};
 	bool asks;
 
-	roami_contract(!token->busy);
+	roami_contract(!token->busy && tx_has_turn(node));
 	roami_spin_lock(node, &token->spin);
 	token->wanted = true;
 	asks = !token->here && !token->asked;
@@ -183,7 +187,7 @@ bool roami_tx_commit_begins(struct roami_node *node)
 {
 	struct token_wait wait = {node, false, false};
 
-	roami_contract(!stop_of(node)->commits);
+	roami_contract(!stop_of(node)->commits && tx_has_turn(node));
 	if (!stop_none(&wait))
 		token_await(&wait, stop_none);
 	return !wait.doomed;
@@ -225,6 +229,7 @@ void roami_tx_stop_others(struct roami_node *node)
 
 void roami_tx_go_others(struct roami_node *node)
 {
+	roami_contract(token_of(node)->busy);
 	stop_send_all(node, STOP_OVER);
 }
 
@@ -246,6 +251,7 @@ static unsigned token_node(struct roami_node *node, const struct roam_request *r
 
 static void token_ask_handle(struct roami_node *node, const struct roam_request *request)
 {
+	roami_contract(roami_msg_polling(node));
 	if (node->me != TOKEN_KEEPER || token_node(node, request) != request->from)
 		roami_node_fail(node, "node %u asks for the commit token by mistake",
 				request->from);
@@ -254,6 +260,7 @@ static void token_ask_handle(struct roami_node *node, const struct roam_request 
 
 static void token_next_handle(struct roami_node *node, const struct roam_request *request)
 {
+	roami_contract(roami_msg_polling(node));
 	token_follow(node, token_node(node, request));
 }
 
@@ -261,6 +268,7 @@ static void token_grant_handle(struct roami_node *node, const struct roam_reques
 {
 	struct roami_tx_token *token = token_of(node);
 
+	roami_contract(roami_msg_polling(node));
 	roami_spin_lock(node, &token->spin);
 	if (token_node(node, request) != node->me || token->here || !token->asked)
 		roami_node_fail(node, "node %u sent a commit token that was not asked for",
@@ -279,6 +287,7 @@ static bool stop_note(struct roami_node *node, const struct roam_request *reques
 	uint64_t bit = roami_nodeset_bit(request->from);
 	bool commits;
 
+	roami_contract(roami_msg_polling(node));
 	roami_spin_lock(node, &stop->spin);
 	if (token_node(node, request) != request->from || request->from == node->me ||
 	    ((stop->by & bit) != 0) == stops)
@@ -307,6 +316,7 @@ static void stop_done_handle(struct roami_node *node, const struct roam_request 
 {
 	_Atomic uint32_t *running = &stop_of(node)->running;
 
+	roami_contract(roami_msg_polling(node));
 	if (token_node(node, request) != request->from || atomic_load(running) == 0)
 		roami_node_fail(node, "node %u answers what was not asked", request->from);
 	if (atomic_fetch_sub(running, 1) == 1)
