@@ -338,12 +338,12 @@ struct plurix_calls {
 	unsigned used;
 };
 
-/* By the page's place in the commit, so that no more memory is used than by the largest one. */
-static uint8_t *plurix_replacement(struct roami_node *node, size_t place)
+/* By the page's index in the commit, so that no more memory is used than by the largest one. */
+static uint8_t *plurix_replacement(struct roami_node *node, size_t index)
 {
 	struct plurix_node *plurix = roami_node_state(node);
 
-	return plurix->blind + place * ROAM_PAGE_SIZE;
+	return plurix->blind + index * ROAM_PAGE_SIZE;
 }
 
 /* The page has come with the bytes that it has if the commit fails: not those of an old twin. */
@@ -380,11 +380,11 @@ static struct roam_page_call *plurix_next(struct roami_node *node, struct plurix
 
 /* Asks for a page that another node owns, and keeps what its bytes are to be replaced by. */
 static void plurix_take(struct roami_node *node, struct plurix_calls *calls, uint32_t page,
-			size_t place)
+			size_t index)
 {
 	roami_contract_pending(node, page);
 	if (plurix_blind(node, page))
-		roami_page_copy(node, plurix_replacement(node, place),
+		roami_page_copy(node, plurix_replacement(node, index),
 				roami_page_bytes(node, page));
 	ivy_want(node, page, plurix_next(node, calls));
 }
@@ -424,14 +424,14 @@ static void plurix_own(struct roami_node *node, uint32_t page)
 }
 
 /* Becomes the owner of the page, of which others may have copies for a while yet. */
-static void plurix_lock(struct roami_node *node, uint32_t page, size_t place)
+static void plurix_lock(struct roami_node *node, uint32_t page, size_t index)
 {
 	struct plurix_calls calls = {.used = 0};
 
 	roami_contract_pending(node, page);
 	if (ivy_owns(ivy_look(node, page)))
 		return;
-	plurix_take(node, &calls, page, place);
+	plurix_take(node, &calls, page, index);
 	plurix_await(node, &calls);
 	plurix_own(node, page);
 }

@@ -38,11 +38,11 @@ struct roam_transactions {
 	/*
 	 * May block.  ROAM_TX_COMMIT=pages: before validate, of each page written, ascending.  The
 	 * page is pending, and this node becomes its owner: another one that wants it waits until
-	 * the page is done, but for the copies that it has.  `place`: the page's index in the list
+	 * the page is done, but for the copies that it has.  `index`: the page's index in the list
 	 * that validate and commit get.  If the transaction is doomed meanwhile, validate is not
 	 * called.
 	 */
-	void (*lock)(struct roami_node *node, uint32_t page, size_t place);
+	void (*lock)(struct roami_node *node, uint32_t page, size_t index);
 
 	/*
 	 * May block.  Makes this node the only one that can read the pages, which are pending and

@@ -126,10 +126,10 @@ static unsigned domains_end(void)
 }
 
 /*
- * Finds the domain with CPUs of our mask whose number among these is `place`, modulo their number,
+ * Finds the domain with CPUs of our mask whose number among these is `number`, modulo their number,
  * which is returned.
  */
-static unsigned domain_find(unsigned place, const cpu_set_t *mask, cpu_set_t *found)
+static unsigned domain_find(unsigned number, const cpu_set_t *mask, cpu_set_t *found)
 {
 	unsigned end = domains_end(), count = 0;
 	cpu_set_t set;
@@ -137,7 +137,7 @@ static unsigned domain_find(unsigned place, const cpu_set_t *mask, cpu_set_t *fo
 	for (unsigned domain = 0; domain < end; domain++)
 		count += domain_read(domain, mask, &set);
 	for (unsigned domain = 0, at = 0; domain < end && count > 0; domain++)
-		if (domain_read(domain, mask, &set) && at++ == place % count) {
+		if (domain_read(domain, mask, &set) && at++ == number % count) {
 			*found = set;
 			break;
 		}
@@ -155,11 +155,11 @@ unsigned roami_os_domain_cpus(void)
 	return (unsigned)CPU_COUNT(&set);
 }
 
-void roami_os_domain_take(unsigned place)
+void roami_os_domain_take(unsigned number)
 {
 	struct roami_os_mask mask, domain;
 
 	roami_os_mask_get(&mask);
-	if (domain_find(place, &mask.cpus, &domain.cpus) > 1)
+	if (domain_find(number, &mask.cpus, &domain.cpus) > 1)
 		roami_os_mask_set(&domain);
 }

@@ -171,10 +171,10 @@ void roami_os_mask_set(const struct roami_os_mask *mask);
 /*
  * NUMA domains that have CPUs of our mask.  roami_os_domain_cpus: how many the first one has (all,
  * if there are no domains).  roami_os_domain_take binds the calling thread to those of domain
- * `place`, counted round and round.
+ * `number`, counted round and round.
  */
 unsigned roami_os_domain_cpus(void);
-void roami_os_domain_take(unsigned place);
+void roami_os_domain_take(unsigned number);
 /* A thread that takes no signals; thread_p NULL: it is detached.  False with errno. */
 bool roami_os_thread(pthread_t *thread_p, void *(*run)(void *), void *arg);
 /* Unblocks the signals of page faults in the calling thread. */

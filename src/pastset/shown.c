@@ -39,13 +39,13 @@ static void shown_write(struct roami_element *element, struct roami_shown *shown
 
 void roami_shown_put(struct roami_past *past, struct roami_element *element)
 {
-	size_t place = (size_t)(element - past->elements);
+	size_t index = (size_t)(element - past->elements);
 	uint64_t number;
 
 	roami_contract(roami_spin_held(&element->lock));
-	if (past->shown == NULL || place >= ROAMI_SHOWN_ELEMENTS)
+	if (past->shown == NULL || index >= ROAMI_SHOWN_ELEMENTS)
 		return;
 	number = shown_number(element);
-	if (past->shown[place].number != number)
-		shown_write(element, &past->shown[place], number);
+	if (past->shown[index].number != number)
+		shown_write(element, &past->shown[index], number);
 }

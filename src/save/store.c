@@ -208,15 +208,15 @@ static void remove_number(int directory, uint64_t number)
 		unlinkat(directory, name, AT_REMOVEDIR);
 }
 
-static enum roam_err place_open(struct roami_save_store *store, uint64_t number)
+static enum roam_err checkpoint_open(struct roami_save_store *store, uint64_t number)
 {
 	struct stat is;
 	char name[24];
 
 	number_name(name, sizeof(name), number);
 	store->at.number = number;
-	store->place = open_inside(store->directory, name);
-	if (store->place < 0 || fstat(store->place, &is) != 0)
+	store->checkpoint = open_inside(store->directory, name);
+	if (store->checkpoint < 0 || fstat(store->checkpoint, &is) != 0)
 		return fails(store, ROAM_ESYSTEM, "checkpoint %s", name);
 	store->at.device = is.st_dev;
 	store->at.inode = is.st_ino;
@@ -262,7 +262,7 @@ enum roam_err roami_save_begin(struct roami_save_store *store, const char *path,
 	remove_number(store->directory, last + 1); /* of a job that ended meanwhile */
 	if (mkdirat(store->directory, name, 0700) != 0)
 		return fails(store, ROAM_ESYSTEM, "checkpoint %s", name);
-	return place_open(store, last + 1);
+	return checkpoint_open(store, last + 1);
 }
 
 enum roam_err roami_save_join(struct roami_save_store *store, const char *path,
@@ -273,7 +273,7 @@ enum roam_err roami_save_join(struct roami_save_store *store, const char *path,
 	store->directory = open_directory(AT_FDCWD, path);
 	if (store->directory < 0)
 		return fails(store, ROAM_ESYSTEM, "directory");
-	err = place_open(store, at->number);
+	err = checkpoint_open(store, at->number);
 	if (err == ROAM_OK && (store->at.device != at->device || store->at.inode != at->inode))
 		err = taken(store, "it is not node 0's directory at all nodes: name it from / on");
 	return err;
@@ -283,17 +283,17 @@ void roami_save_leave(struct roami_save_store *store)
 {
 	if (store->locked) /* a process that was forked meanwhile has it, too */
 		flock(store->directory, LOCK_UN);
-	if (store->place >= 0)
-		close(store->place);
+	if (store->checkpoint >= 0)
+		close(store->checkpoint);
 	if (store->directory >= 0)
 		close(store->directory);
-	store->place = store->directory = -1;
+	store->checkpoint = store->directory = -1;
 	store->locked = false;
 }
 
 void roami_save_abandon(struct roami_save_store *store)
 {
-	if (store->place >= 0 && current_number(store->directory) != store->at.number)
+	if (store->checkpoint >= 0 && current_number(store->directory) != store->at.number)
 		remove_number(store->directory, store->at.number);
 }
 
@@ -304,7 +304,7 @@ static bool current_move(const struct roami_save_store *store, const char *name)
 
 	if (link_number(store->directory, NEXT, &left) && left != 0)
 		unlinkat(store->directory, NEXT, 0);
-	return fsync(store->place) == 0 && fsync(store->directory) == 0 &&
+	return fsync(store->checkpoint) == 0 && fsync(store->directory) == 0 &&
 	       symlinkat(name, store->directory, NEXT) == 0 &&
 	       renameat(store->directory, NEXT, store->directory, CURRENT) == 0 &&
 	       fsync(store->directory) == 0;
@@ -325,7 +325,7 @@ enum roam_err roami_save_commit(struct roami_save_store *store, const struct roa
 	memcpy(head, info, sizeof(*info));
 	if (words > 0)
 		memcpy(head + sizeof(*info), states, words);
-	good = roami_save_small(store->place, HEAD, head, sizeof(*info) + words);
+	good = roami_save_small(store->checkpoint, HEAD, head, sizeof(*info) + words);
 	why = errno;
 	free(head);
 	errno = why;
@@ -386,7 +386,7 @@ enum roam_err roami_save_pages(struct roami_save_store *store, struct roami_save
 	if (bytes == NULL)
 		return fails(store, ROAM_ENOMEM, "no memory");
 	file_name(name, sizeof(name), plan->job->me);
-	good = roami_save_create(&file, store->place, name);
+	good = roami_save_create(&file, store->checkpoint, name);
 	for (; good && page < end; page = next_mine(plan, page + pages, end)) {
 		for (pages = 1; pages < ROAMI_SAVE_CHUNK && saves(plan, page + pages);)
 			pages++;
@@ -430,10 +430,10 @@ enum roam_err roami_load_begin(struct roami_save_store *store, const char *path,
 	number = current_number(store->directory);
 	if (number == 0)
 		return fails(store, ROAM_ECHECKPOINT, "there is no complete checkpoint");
-	err = place_open(store, number);
+	err = checkpoint_open(store, number);
 	if (err != ROAM_OK)
 		return err;
-	err = roami_save_peek(store->place, HEAD, info, sizeof(*info));
+	err = roami_save_peek(store->checkpoint, HEAD, info, sizeof(*info));
 	if (err == ROAM_OK && !info_good(info))
 		err = ROAM_EPROTO;
 	if (err != ROAM_OK)
@@ -445,7 +445,7 @@ enum roam_err roami_load_begin(struct roami_save_store *store, const char *path,
 		free(head);
 		return fails(store, ROAM_ENOMEM, "no memory");
 	}
-	err = roami_save_read_small(store->place, HEAD, head, sizeof(*info) + words);
+	err = roami_save_read_small(store->checkpoint, HEAD, head, sizeof(*info) + words);
 	memcpy(*states_p, head + sizeof(*info), words);
 	free(head);
 	return err == ROAM_OK ? err
@@ -499,7 +499,7 @@ static enum roam_err read_file(struct roami_save_store *store, struct reader *re
 	char name[24];
 
 	file_name(name, sizeof(name), reader->writer);
-	if (!roami_save_open(&file, store->place, name))
+	if (!roami_save_open(&file, store->checkpoint, name))
 		return fails(store, ROAM_ESYSTEM, "%s", name);
 	while (err == ROAM_OK && head.pages > 0) {
 		err = roami_save_next(&file, reader->plan->job->layout.pages, &head);

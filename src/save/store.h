@@ -40,13 +40,13 @@ struct roami_save_at {
 
 struct roami_save_store {
 	int directory;
-	bool locked; /* against other jobs */
-	int place;   /* the directory of the checkpoint, */
+	bool locked;    /* against other jobs */
+	int checkpoint; /* the directory of the checkpoint, */
 	struct roami_save_at at;
 	char why[ROAMI_SAVE_WHY]; /* "": no error here */
 };
 
-#define ROAMI_SAVE_STORE_NONE {.directory = -1, .place = -1}
+#define ROAMI_SAVE_STORE_NONE {.directory = -1, .checkpoint = -1}
 
 /* Words of the private bytes of one thread. */
 static inline size_t roami_save_state_words(const struct roami_save_info *info)
@@ -60,11 +60,11 @@ void roami_save_describe(struct roami_save_info *info, const struct roami_save_p
 /* Errors leave the reason in `why`. */
 
 /*
- * Node 0: makes the directory, and the place for the next checkpoint.  Nothing that is not roam's
+ * Node 0: makes the directory, and in it that of the next checkpoint.  Nothing that is not roam's
  * is removed, or followed.  The last checkpoint is to be the job's own, `expected`; 0: any.
  */
 enum roam_err roami_save_begin(struct roami_save_store *store, const char *path, uint64_t expected);
-/* Another node: opens the place that node 0 has made, or opened. */
+/* Another node: opens the directory of the checkpoint that node 0 has made, or opened. */
 enum roam_err roami_save_join(struct roami_save_store *store, const char *path,
 			      const struct roami_save_at *at);
 /* Writes this node's pages; counts them, and words that may be pointers to the program. */

@@ -37,7 +37,7 @@ void roami_sync_name(uint64_t id, const char *prefix, char text[ROAMI_SYNC_NAME_
 /* -------------------------------------------------------------------------------------- tables */
 
 /* Where an item is. */
-struct table_place {
+struct table_slot {
 	unsigned block;
 	uint32_t items; /* that the block has room for */
 	uint32_t at;
@@ -47,34 +47,34 @@ struct table_place {
  * Blocks are an eighth of what precedes them, at least 64 items, so that address space is reserved
  * for what is used: it may be limited (RLIMIT_AS).
  */
-static struct table_place table_place(uint32_t index)
+static struct table_slot table_slot(uint32_t index)
 {
 	unsigned bits = index < 8u << FIRST_BITS ? FIRST_BITS
 						 : 28 - (unsigned)__builtin_clz(index);
 
-	return (struct table_place){(bits - FIRST_BITS) * 8 + (index >> bits), 1u << bits,
+	return (struct table_slot){(bits - FIRST_BITS) * 8 + (index >> bits), 1u << bits,
 				    index & ((1u << bits) - 1)};
 }
 _Static_assert(ROAMI_TABLE_BLOCKS == (24 - 3 - FIRST_BITS + 1) * 8, "room for all items");
 
 /* Core files contain the objects that exist, but not the room for more. */
-static void table_dump(uint8_t *block, const struct table_place *place, size_t bytes)
+static void table_dump(uint8_t *block, const struct table_slot *slot, size_t bytes)
 {
-	size_t from = (place->at * bytes + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
-	size_t to = ((place->at + 1) * bytes + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+	size_t from = (slot->at * bytes + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
+	size_t to = ((slot->at + 1) * bytes + DUMP_BYTES - 1) & ~(DUMP_BYTES - 1);
 
-	if (to > place->items * bytes)
-		to = place->items * bytes;
+	if (to > slot->items * bytes)
+		to = slot->items * bytes;
 	if (to > from)
 		roami_os_dump(block + from, to - from);
 }
 
 void *roami_table_item(const struct roami_table *table, uint32_t index)
 {
-	struct table_place place = table_place(index);
+	struct table_slot slot = table_slot(index);
 
 	roami_contract(index < table->count);
-	return table->blocks[place.block] + place.at * table->item_bytes;
+	return table->blocks[slot.block] + slot.at * table->item_bytes;
 }
 
 static uint64_t *table_item(const struct roami_table *table, uint32_t index)
@@ -85,17 +85,17 @@ static uint64_t *table_item(const struct roami_table *table, uint32_t index)
 /* Room for one more; the table's lock is held. */
 static void *table_room(struct roami_node *node, struct roami_table *table)
 {
-	struct table_place place = table_place(table->count);
-	uint8_t **block_p = &table->blocks[place.block];
+	struct table_slot slot = table_slot(table->count);
+	uint8_t **block_p = &table->blocks[slot.block];
 
 	roami_contract(roami_spin_held(&table->lock));
 	if (*block_p == NULL)
-		*block_p = roami_os_reserve_sparse(place.items * table->item_bytes);
+		*block_p = roami_os_reserve_sparse(slot.items * table->item_bytes);
 	if (*block_p == NULL)
 		roami_node_fail(node, "no memory for more than %u synchronisation objects",
 				table->count);
-	table_dump(*block_p, &place, table->item_bytes);
-	return *block_p + place.at * table->item_bytes;
+	table_dump(*block_p, &slot, table->item_bytes);
+	return *block_p + slot.at * table->item_bytes;
 }
 
 static size_t slots_bytes(unsigned bits)
@@ -154,9 +154,9 @@ void roami_table_fini(struct roami_table *table)
 {
 	struct roami_slots *slots = atomic_load(&table->slots), *before;
 
-	for (uint32_t i = 0; i < table->count; i += table_place(i).items)
-		roami_os_unmap(table->blocks[table_place(i).block],
-			       table_place(i).items * table->item_bytes);
+	for (uint32_t i = 0; i < table->count; i += table_slot(i).items)
+		roami_os_unmap(table->blocks[table_slot(i).block],
+			       table_slot(i).items * table->item_bytes);
 	memset(table->blocks, 0, sizeof(table->blocks));
 	for (; slots != NULL; slots = before) {
 		before = slots->before;
