@@ -481,7 +481,8 @@ static bool erc_unused(struct roami_node *node, uint32_t page)
 }
 
 /* Updates or drops copies.  A page fetched after erc_waits comes from a home that has the diff. */
-static void erc_told(struct roami_node *node, const struct roam_request *request, bool drop)
+static void erc_change_copies(struct roami_node *node, const struct roam_request *request,
+			      bool drop)
 {
 	struct erc_item item;
 	const uint8_t *diff;
@@ -502,12 +503,12 @@ static void erc_told(struct roami_node *node, const struct roam_request *request
 
 static void erc_update(struct roami_node *node, const struct roam_request *request)
 {
-	erc_told(node, request, false);
+	erc_change_copies(node, request, false);
 }
 
 static void erc_drop(struct roami_node *node, const struct roam_request *request)
 {
-	erc_told(node, request, true);
+	erc_change_copies(node, request, true);
 }
 
 /* --------------------------------------------------------------------------------------- tests */

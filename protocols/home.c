@@ -289,7 +289,7 @@ static bool dirty_has(const struct roam_dirty *dirty, size_t count, uint32_t pag
 
 /* What to tell of a newly shared page that is not in this release's list. */
 enum home_news {
-	HOME_TOLD,   /* nothing was written unseen */
+	HOME_SEEN,   /* nothing was written unseen */
 	HOME_UNSEEN, /* it is open, and may have been written unseen */
 	HOME_LATE    /* a handler closed it, or gave it away, since the list was made */
 };
@@ -304,7 +304,7 @@ static enum home_news home_news(struct roami_node *node, uint32_t page)
 	    roami_page_access(node, page) == ROAM_WRITE)
 		return HOME_UNSEEN;
 	roami_page_done(node, page);
-	return HOME_TOLD;
+	return HOME_SEEN;
 }
 
 /*

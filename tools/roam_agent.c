@@ -366,7 +366,7 @@ static void agent_arg(struct agent *agent)
 }
 
 /* From the launcher. */
-static void agent_told(struct agent *agent)
+static void agent_frame(struct agent *agent)
 {
 	struct roami_frame *frame = &agent->frame;
 
@@ -410,7 +410,7 @@ static void agent_from_launcher(struct agent *agent)
 	while ((got = roami_wire_receive(&agent->wire, &agent->frame)) == ROAMI_OS_GOT &&
 	       !agent->over) {
 		agent->heard = true;
-		agent_told(agent);
+		agent_frame(agent);
 	}
 	if (got == ROAMI_OS_LOST)
 		agent->over = true;

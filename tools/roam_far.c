@@ -57,7 +57,7 @@ static void far_say(struct far *far)
 
 	far->say_at = 0;
 	for (unsigned i = 0; i < far->job->nodes; i++)
-		ctls[i] = far->nodes[i].told_waits && i != far->dead ? &far->ctls[i] : NULL;
+		ctls[i] = far->nodes[i].reported_waits && i != far->dead ? &far->ctls[i] : NULL;
 	roami_boot_waits(ctls, far->job->nodes, waits, sizeof(waits));
 	tool_say("%s%s", far->line, waits);
 	far->quit_at = roami_os_now_ns();
@@ -314,9 +314,9 @@ static void far_waits(struct far *far, unsigned node)
 	if (far->say_at == 0 ||
 	    !roami_wait_groups_take(&far->ctls[node], far->frame.payload, far->frame.bytes))
 		return;
-	far->nodes[node].told_waits = true;
+	far->nodes[node].reported_waits = true;
 	for (unsigned i = 0; i < far->job->nodes; i++)
-		all = all && (far->nodes[i].told_waits || far->nodes[i].ended);
+		all = all && (far->nodes[i].reported_waits || far->nodes[i].ended);
 	if (all)
 		far_say(far);
 }
@@ -324,7 +324,7 @@ static void far_waits(struct far *far, unsigned node)
 /* ---------------------------------------------------------------------------------- the loop */
 
 /* Handles a frame of the agent on host `index`. */
-static void far_told(struct far *far, unsigned index)
+static void far_agent_frame(struct far *far, unsigned index)
 {
 	struct roami_frame *frame = &far->frame;
 	unsigned node = frame->node;
@@ -377,7 +377,7 @@ static void far_from_agent(struct far *far, unsigned index)
 
 	while (far->hosts[index].wire != NULL &&
 	       (got = roami_wire_receive(far->hosts[index].wire, &far->frame)) == ROAMI_OS_GOT)
-		far_told(far, index);
+		far_agent_frame(far, index);
 	if (got == ROAMI_OS_LOST)
 		far_lost(far, index);
 }

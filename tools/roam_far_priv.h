@@ -26,7 +26,7 @@ struct far_host {
 
 struct far_node {
 	unsigned host;
-	bool carded, ended, told_waits;
+	bool carded, ended, reported_waits;
 	char dying[ROAMI_DYING_BYTES]; /* which thread ended it, as roami_boot_dying says; or "" */
 	struct roami_boot_card card;
 };

@@ -173,7 +173,7 @@ static void run_fail(struct run *run, int status, uint64_t grace_ns)
 	if (run->status >= 0)
 		return;
 	run->status = status;
-	if (run->kill_at == 0) /* otherwise they were told before */
+	if (run->kill_at == 0) /* otherwise they got it before */
 		run->term_at = roami_os_now_ns() + grace_ns;
 }
 
@@ -218,16 +218,16 @@ static unsigned child_joined(const struct run *run, unsigned node)
 }
 
 /* Whether a node has itself reported why it could not start. */
-static bool run_told(const struct run *run)
+static bool run_reported(const struct run *run)
 {
 	const struct roami_ctl *ctl = run_ctl(run, 0);
-	bool told;
+	bool reported;
 
 	if (ctl == NULL)
 		return false;
-	told = atomic_load(&ctl->reported) != 0;
+	reported = atomic_load(&ctl->reported) != 0;
 	run_ctl_close(ctl);
-	return told;
+	return reported;
 }
 
 static void child_killed(struct run *run, unsigned node, int signal, const char *waits,
@@ -271,7 +271,7 @@ static void child_died(struct run *run, unsigned node, int wait_status)
 		run_fail(run, TOOL_FAILED, 0);
 		return;
 	}
-	if (WEXITSTATUS(wait_status) != 0 && run_told(run)) {
+	if (WEXITSTATUS(wait_status) != 0 && run_reported(run)) {
 		run_fail(run, WEXITSTATUS(wait_status), GRACE_NS);
 		return;
 	}

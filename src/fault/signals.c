@@ -83,7 +83,7 @@ static struct signals_process {
 	void *_Atomic last_arg;
 	_Atomic(_Atomic uint32_t *) heard;
 	pid_t pid; /* that of the word; it is not inherited */
-	_Atomic bool told; /* of a handler that was installed over ours */
+	_Atomic bool reported; /* a handler that was installed over ours */
 } roami_signals;
 
 /*
@@ -285,7 +285,7 @@ __attribute__((noinline)) static void signals_explain(int signal, const siginfo_
 	if ((info->si_code != SI_TKILL && info->si_code != SI_USER) || info->si_pid != getpid() ||
 	    address == signals_last_own || !signals_lookup(signal, address, &found))
 		return;
-	if (!atomic_exchange(&roami_signals.told, true) &&
+	if (!atomic_exchange(&roami_signals.reported, true) &&
 	    write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
 		return;
 }

@@ -153,7 +153,7 @@ static void agent_take(struct roami_job *job, const struct roami_boot_table *tab
 }
 
 /* What came from the agent while the job runs. */
-static void agent_told(struct roami_job *job, const struct roami_frame *frame)
+static void agent_frame(struct roami_job *job, const struct roami_frame *frame)
 {
 	struct roami_ctl *ctl = &job->far[0]->ctl;
 	struct roami_wait_group groups[ROAMI_WAIT_GROUPS];
@@ -177,7 +177,7 @@ static void *agent_main(void *arg)
 
 	errno = 0;
 	while (frame != NULL && roami_control_receive(agent_control(job), frame)) {
-		agent_told(job, frame);
+		agent_frame(job, frame);
 		errno = 0;
 	}
 	if (agent_closed())
@@ -210,7 +210,7 @@ static enum roam_err agent_connect(struct roami_job *job, unsigned asked)
 	do {
 		if (!roami_control_receive(agent_control(job), frame))
 			agent_lost();
-		agent_told(job, frame);
+		agent_frame(job, frame);
 	} while (frame->kind != ROAMI_FRAME_TABLE);
 	good = frame->bytes == sizeof(struct roami_boot_table);
 	if (good)
