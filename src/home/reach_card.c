@@ -171,22 +171,22 @@ void roami_card_fetch_begin(struct roami_node *node, const struct roami_reach *r
 		      fetches->asked - first);
 }
 
-struct landing {
+struct card_wait {
 	struct roami_node *node;
 	struct roami_fetches *fetches;
 };
 
 /* Whether all reads of the batch are done. */
-static bool card_landed(void *arg)
+static bool card_reads_done(void *arg)
 {
-	const struct landing *landing = arg;
-	const struct roami_layers *layers = layers_of(landing->node);
-	uint64_t reads = landing->fetches->reads;
+	const struct card_wait *wait = arg;
+	const struct roami_layers *layers = layers_of(wait->node);
+	uint64_t reads = wait->fetches->reads;
 
 	roami_contract(reads != 0);
 	layers->onesided->reap(layers->onesided_state);
 	for (; reads != 0; reads &= reads - 1)
-		if (__atomic_load_n(&landing->fetches->done[__builtin_ctzll(reads)],
+		if (__atomic_load_n(&wait->fetches->done[__builtin_ctzll(reads)],
 				    __ATOMIC_ACQUIRE) == 0)
 			return false;
 	return true;
@@ -228,12 +228,12 @@ static void read_again(struct roami_node *node, struct roami_fetches *fetches, u
 void roami_card_fetch(struct roami_node *node, const struct roami_reach *reach,
 		      struct roami_fetches *fetches)
 {
-	struct landing landing = {node, fetches};
+	struct card_wait wait = {node, fetches};
 
 	roami_contract(fetches->count <= ROAMI_CALLS_AT_ONCE);
 	if (fetches->reads != 0) {
 		roami_msg_reads(node, 1);
-		roami_wait(node, card_landed, &landing);
+		roami_wait(node, card_reads_done, &wait);
 		roami_msg_reads(node, -1);
 	}
 	for (unsigned i = 0; i < fetches->count; i++) {

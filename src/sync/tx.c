@@ -570,7 +570,7 @@ static enum roam_err tx_outermost(struct roami_node *node, const struct roami_tx
 	roami_tx_turn_over(node);
 	if (err == ROAM_OK && tx_of(node)->store != NULL &&
 	    node->options->store_sync == ROAMI_STORE_EACH)
-		tx_of(node)->store->settle(node, wrote);
+		tx_of(node)->store->durable(node, wrote);
 	tx_library(run, false);
 	if (err == ROAM_OK)
 		tx_calls(node, true); /* after the turn: they may wait for other threads */

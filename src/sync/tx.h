@@ -108,7 +108,7 @@ struct roami_tx_store {
 	 */
 	void (*begin)(struct roami_node *node);
 	/* ROAM_STORE_SYNC=each: waits until it is durable, and what it has read.  May block. */
-	void (*settle)(struct roami_node *node, bool wrote);
+	void (*durable)(struct roami_node *node, bool wrote);
 };
 
 struct roami_tx {

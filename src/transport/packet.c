@@ -229,7 +229,7 @@ static bool packet_at(uint64_t where, const struct packet_lane *lane)
 }
 
 /* A peer with the address of this host's interface is on this host. */
-static struct packet_lane *packet_way(struct packet_state *packet, uint64_t where)
+static struct packet_lane *packet_lane_to(struct packet_state *packet, uint64_t where)
 {
 	struct packet_lane *link = &packet->lanes[PACKET_LINK], *fast = &packet->lanes[PACKET_FAST];
 
@@ -247,7 +247,7 @@ static void packet_note(void *state, unsigned peer, uint64_t where)
 
 	there->endpoint = htonl((uint32_t)endpoint);
 	there->mark = (uint32_t)(endpoint >> 32);
-	there->lane = packet_way(packet, where);
+	there->lane = packet_lane_to(packet, where);
 	for (unsigned i = 0; i < PACKET_MAC; i++)
 		there->mac[i] = (uint8_t)(where >> (16 + 8 * i));
 	if (there->lane == &packet->lanes[PACKET_NEAR]) {
@@ -622,7 +622,7 @@ void packet_wait(void *state, enum roam_sleeper who, uint64_t timeout_ns)
 
 	roami_ear_wait(&packet->ear, who, timeout_ns);
 	for (unsigned i = 0; i < PACKET_LANES; i++)
-		packet_lane_settle(&packet->lanes[i]);
+		packet_lane_revive(&packet->lanes[i]);
 }
 
 void packet_wake(void *state, enum roam_sleeper who)

@@ -67,7 +67,7 @@ struct packet_lane_ops {
 	uint8_t *(*slot)(struct packet_lane *lane, const uint8_t mac[PACKET_MAC]);
 	void (*filled)(struct packet_lane *lane, size_t bytes);
 	bool (*push)(struct packet_lane *lane);
-	void (*settle)(struct packet_lane *lane);
+	void (*revive)(struct packet_lane *lane);
 	void (*idle)(struct packet_lane *lane); /* NULL: nothing to do */
 	void (*close)(struct packet_lane *lane);
 };
@@ -172,10 +172,10 @@ static inline bool packet_lane_push(struct packet_lane *lane)
 }
 
 /* Must be called after an interface went down, because its file stays readable until then. */
-static inline void packet_lane_settle(struct packet_lane *lane)
+static inline void packet_lane_revive(struct packet_lane *lane)
 {
 	if (lane->fd >= 0)
-		lane->ops->settle(lane);
+		lane->ops->revive(lane);
 }
 
 /* Called where no frame has arrived: a card may have to be asked for one. */

@@ -410,7 +410,7 @@ bool packet_lane_send(const struct packet_lane *lane, const uint8_t mac[PACKET_M
 	return sent >= 0 || (errno != EAGAIN && errno != ENOBUFS); /* the ring keeps it then */
 }
 
-static void rings_settle(struct packet_lane *lane)
+static void rings_revive(struct packet_lane *lane)
 {
 	int error;
 	socklen_t length = sizeof(error);
@@ -427,6 +427,6 @@ const struct packet_lane_ops packet_rings = {
 	.slot = rings_slot,
 	.filled = rings_filled,
 	.push = rings_push,
-	.settle = rings_settle,
+	.revive = rings_revive,
 	.close = rings_close,
 };

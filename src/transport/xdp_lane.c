@@ -321,7 +321,7 @@ static bool xdp_push(struct packet_lane *lane)
 /* ------------------------------------------------------------------------------------- sleeping */
 
 /* The card may stop when it has no chunk to fill, until it is called. */
-static void xdp_settle(struct packet_lane *lane)
+static void xdp_revive(struct packet_lane *lane)
 {
 	struct xdp_socket *xdp = lane->xdp;
 
@@ -336,7 +336,7 @@ static void xdp_idle(struct packet_lane *lane)
 	if (xdp->busy_us > 0)
 		recv(lane->fd, NULL, 0, MSG_DONTWAIT);
 	else
-		xdp_settle(lane);
+		xdp_revive(lane);
 }
 
 /* ----------------------------------------------------------------------------- opening, closing */
@@ -369,7 +369,7 @@ const struct packet_lane_ops xdp_rings = {
 	.slot = xdp_slot,
 	.filled = xdp_filled,
 	.push = xdp_push,
-	.settle = xdp_settle,
+	.revive = xdp_revive,
 	.idle = xdp_idle,
 	.close = xdp_close,
 };
