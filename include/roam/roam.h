@@ -108,7 +108,7 @@ extern "C" {
 	X(EGONE, 15, "the tuple was truncated, or the server forgot this program")       \
 	X(ETIMEDOUT, 16, "not done within the time given")                               \
 	X(ECANCELED, 17, "cancelled")                                                    \
-	X(EMISMATCH, 18, "of this name there is one with another template, X-function or size") \
+	X(EMISMATCH, 18, "one of this name exists, with another template, X-function or size") \
 	X(ETOOBIG, 19, "larger than its buffer, or than a tuple may be")           \
 	X(EKEY, 20, "the server has another key")                                  \
 	X(ELOST, 21, "the server, or a participant of an X-function, is gone or out of reach") \
