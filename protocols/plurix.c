@@ -57,7 +57,7 @@
  *   copy.
  * - The paper's transactions read what its name service finds, in a heap that outlives the
  *   stations; here they read the job's heap.
- * - The paper's loser is decided by who has the token.  Between transactions this is so here, too;
+ * - In the paper the token decides which station loses.  Between transactions this is so here, too;
  *   a plain write of another node, which the paper does not have, always wins.
  * - A page that was written is in the write set even if its bytes are the same at the end.
  */

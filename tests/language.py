@@ -1,5 +1,5 @@
-"""What tests/tidy.py refuses in English: a sentence that begins "Who" + verb, a program that is a *he*, and two
-full stops.
+"""What tests/tidy.py refuses in English: a sentence or a clause that begins with "who" + verb, a program that is a
+*he*, and two full stops.
 
 Prose is all of a document, the comments and literals of C and of Python, and comments after `#` elsewhere.
 """
@@ -15,6 +15,8 @@ DOCUMENT = (".md", ".1", ".7", ".txt")
 C_PROSE = re.compile(r'/\*.*?\*/|//[^\n]*|\'(?:[^\'\\\n]|\\.)\'|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 # The rest of the sentence, or of the paragraph; `* ` and `# ` open the lines of comments.
 WHO = re.compile(r"\bWho\s+(?:[*#/]+\s*)*[a-z](?:[^.?!\n]|\.(?=\w)|\n(?!\s*[*#/]*\s*\n))*(\??)")
+# A clause without a noun: "so who asks waits" instead of "so a node that asks waits".
+CLAUSE = re.compile(r"\b(?:so|else|because|if|that|than|which)(?:\s+[*#/]+)?\s+[Ww]ho(?:ever)?\b")
 # `*he*` names the word.
 HE = re.compile(r"(?<!\*)\b(?:[Hh]e|[Hh]im|[Hh]is|[Hh]imself)\b(?!\*)")
 # What is left when a sentence was cut out.
@@ -65,6 +67,8 @@ def findings(path, source):
     for match in WHO.finditer(text):
         if not match.group(1):
             yield text.count("\n", 0, match.start()) + 1, "who", "a sentence begins with its subject: the node that ..."
+    for match in CLAUSE.finditer(text):
+        yield text.count("\n", 0, match.end()) + 1, "who", f"{match.group(0)!r}: the node that ..."
     for match in HE.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, "he", f"{match.group(0)}: a program is it, people are they"
     for match in STOPS.finditer(text):

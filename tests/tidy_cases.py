@@ -78,6 +78,7 @@ BAD = [
     ("who", "tools/a.c", returns('say("Who asks waits.")'), 3),
     ("who", "tools/a.py", '"""A tool.\n\nWho asks waits."""\n', 3),
     ("who", "tools/a.sh", "true\nfalse # Who asks waits\n", 2),
+    ("who", "include/roam/a.h", "/*\n * A node, so that\n * who asks waits.\n */\n", 3),
     ("he", "docs/a.md", "A node\nknows its pages.\nAnd he\nwaits.\n", 3),
     ("he", "include/roam/a.h", "int f(void); /* himself */\n", 1),
     ("he", "tools/a.py", "he = 1\nname = f'of {he} and his'  # nothing\n", 2),

@@ -97,8 +97,8 @@ static bool client_failed(struct roami_bound *bound, const char *what, pmix_stat
 
 /*
  * No other process of this host is the node.  A server counts what arrives at a fence and does not
- * look from whom, so a second process must not come as far as PMIx_Init: some nodes would go on,
- * and others wait for ever.
+ * look from which process, so a second process must not come as far as PMIx_Init: some nodes would
+ * go on, and others wait for ever.
  */
 static bool client_claim(struct roami_bound *bound)
 {

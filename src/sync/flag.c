@@ -32,7 +32,10 @@ static struct roami_flag *flag_make(struct roami_node *node, uint64_t id)
 
 /* ---------------------------------------------------------------------------------- at its home */
 
-/* The flag is set by who knows `clock`: those that wait go on, those of this node by `sets`. */
+/*
+ * The flag is set by a node that knows `clock`: those that wait go on, those of this node by
+ * `sets`.
+ */
 static void latch_set(struct roami_node *node, struct roami_flag *flag,
 		      const struct roami_vclock *clock)
 {

@@ -133,7 +133,7 @@ bool roami_lock_await(struct roami_lock_wait *wait, bool *fresh_p);
 
 /*
  * The calling thread, which has its ticket, waits a while for the `missing` others of its team, for
- * whom it has tickets reserved.  The spin is held, and free meanwhile.
+ * which it has tickets reserved.  The spin is held, and free meanwhile.
  */
 void roami_lock_first(const struct roami_lock_wait *wait, unsigned missing);
 

@@ -9,8 +9,8 @@
  * about to take it again, for KEEP_NS; any node that finds the token may take it before the head
  * does:
  *
- *	WORD_CALLED	the head looks at the word, or a call is on its way to it: else who frees
- *			the token calls it by message
+ *	WORD_CALLED	the head looks at the word, or a call is on its way to it: else the
+ *			node that frees the token calls it by message
  *	WORD_EAGER	the head looks, and has waited for EAGER_NS: others that wait leave the
  *			token to it, until it has lain there for OTHERS_NS, because then the head
  *			has lost its processor; trials, which do not wait, take it
@@ -339,8 +339,8 @@ static void record_ask(struct roami_node *node, struct roami_lock *lock, enum ro
 
 /*
  * This node, at the head, could not leave, because others change the word meanwhile.  It may keep
- * its place if the token is taken: it says no more that it looks, so that who frees the token calls
- * it.  The spin is held.
+ * its place if the token is taken: it says no more that it looks, so that the node that frees
+ * the token calls it.  The spin is held.
  */
 static bool record_stays(struct roami_node *node, const struct roami_lock *lock,
 			 uint64_t *word_p)

@@ -266,7 +266,7 @@ static bool packet_know(struct packet_state *packet, unsigned peer)
 
 /* -------------------------------------------------------------------------------------- leaving */
 
-/* Fills in whom a frame is for, and from. */
+/* Fills in for which node a frame is, and from which. */
 static void packet_address(const struct packet_state *packet, unsigned to, struct packet_head *head)
 {
 	head->endpoint = packet->peers[to].endpoint;
