@@ -1,3 +1,4 @@
+/* What a false roami_assert does. */
 #include <stdio.h>
 #include <stdlib.h>
 

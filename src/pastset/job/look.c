@@ -1,3 +1,4 @@
+/* The observer of what a program in the kernel shows of an element: see show.h. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
