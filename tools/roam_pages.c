@@ -156,6 +156,7 @@ static int pages_serve(int argc, char **argv)
 	}
 	options.params.key = key;
 	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN); /* nobody may read what it says */
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGTERM);

@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -26,6 +27,7 @@
 #define EVENTS        64
 #define SECOND_MS     1000
 #define FULL_MS       100 /* no connection is accepted, once the system had no room for one */
+#define SPARE_FDS     16u /* descriptors that connections leave to files of the log and snapshots */
 #define LAST_NS       1000000000u /* time for clients to take the last frames */
 
 /* A connection. */
@@ -51,7 +53,7 @@ struct roami_store_server {
 	bool put;    /* it has got commits since it was last woken */
 	uint64_t done;
 	int epoll, listener, wake;
-	bool full; /* no connection is accepted for a moment */
+	uint64_t full_ns; /* none is accepted until then, or until one closes; 0: all are */
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* to be removed; "": none */
 	struct store_link *links, *closed; /* the newest first */
 	unsigned strangers;
@@ -71,12 +73,18 @@ static bool server_watch(const struct roami_store_server *server, int fd, uint32
 	return epoll_ctl(server->epoll, how, fd, &event) == 0;
 }
 
-/* Accepts connections again. */
+/* There is no room for one more connection: the server tries again soon. */
+static void server_unlisten(struct roami_store_server *server)
+{
+	if (server_watch(server, server->listener, 0, &server->listener, EPOLL_CTL_MOD))
+		server->full_ns = roami_os_now_ns() + FULL_MS * UINT64_C(1000000);
+}
+
 static void server_listen(struct roami_store_server *server)
 {
-	if (server->full && server_watch(server, server->listener, EPOLLIN, &server->listener,
-					 EPOLL_CTL_MOD))
-		server->full = false;
+	if (server->full_ns != 0 && server_watch(server, server->listener, EPOLLIN,
+						 &server->listener, EPOLL_CTL_MOD))
+		server->full_ns = 0;
 }
 
 /* --------------------------------------------------------------------------------------- links */
@@ -209,16 +217,32 @@ static struct store_link *server_stranger(const struct roami_store_server *serve
 	return oldest;
 }
 
+/* Whether descriptors are left for one more connection, but for SPARE_FDS: the lowest is next. */
+static bool server_has_room(const struct roami_store_server *server)
+{
+	int next = fcntl(server->wake, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	struct rlimit limit;
+
+	if (next < 0)
+		return false;
+	close(next);
+	return getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > (rlim_t)next + SPARE_FDS;
+}
+
 static void server_accept(struct roami_store_server *server)
 {
-	int fd = roami_os_fd(accept4(server->listener, NULL, NULL, SOCK_CLOEXEC));
 	struct store_link *link;
+	int fd;
 
+	if (!server_has_room(server)) {
+		server_unlisten(server);
+		return;
+	}
+	fd = roami_os_fd(accept4(server->listener, NULL, NULL, SOCK_CLOEXEC));
 	if (fd < 0) {
 		if (errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK &&
 		    errno != ECONNABORTED)
-			server->full = server_watch(server, server->listener, 0,
-						    &server->listener, EPOLL_CTL_MOD);
+			server_unlisten(server);
 		return;
 	}
 	if (server->strangers == STRANGERS_MAX)
@@ -255,7 +279,8 @@ static void server_patience(struct roami_store_server *server)
 			break;
 		link_close(server, link);
 	}
-	server_listen(server);
+	if (server->full_ns != 0 && roami_os_now_ns() >= server->full_ns)
+		server_listen(server);
 }
 
 /* Sends what was added to all connections. */
@@ -404,6 +429,14 @@ static bool server_event(struct roami_store_server *server, const struct epoll_e
 	return good && server->callers.failed[0] == '\0';
 }
 
+/* The time until something is to be done even if no event comes. */
+static int server_sleep_ms(const struct roami_store_server *server)
+{
+	if (server->full_ns != 0)
+		return FULL_MS;
+	return server->strangers > 0 ? SECOND_MS : -1;
+}
+
 enum roam_err roami_store_serve(struct roami_store_server *server, int stop,
 				char why[ROAMI_STORE_WHY])
 {
@@ -415,8 +448,7 @@ enum roam_err roami_store_serve(struct roami_store_server *server, int stop,
 		return ROAM_ESYSTEM;
 	}
 	while (good) {
-		int sleep_ms = server->full ? FULL_MS : server->strangers > 0 ? SECOND_MS : -1;
-		int count = epoll_wait(server->epoll, events, EVENTS, sleep_ms);
+		int count = epoll_wait(server->epoll, events, EVENTS, server_sleep_ms(server));
 
 		if (count < 0 && errno != EINTR) {
 			snprintf(why, ROAMI_STORE_WHY, "%s", strerror(errno));

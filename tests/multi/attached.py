@@ -20,7 +20,7 @@ import threading
 import time
 
 import netns
-from harness import Wrong, clean_env, expect, main, program
+from harness import Wrong, clean_env, expect, main, program, ticks
 
 EINVAL, EPROTO, EKEY, ELOST = 1, 13, 20, 21
 LOST = 'the server, or a participant of an X-function, is gone or out of reach'
@@ -268,12 +268,6 @@ def no_room():
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
         out, err = client.communicate(timeout=8)
         must(client.returncode == 0, f'{client.returncode}: {out}, {err}')
-
-
-def ticks(pid):
-    """Processor time of a process, in hundredths of seconds."""
-    with open(f'/proc/{pid}/stat', encoding='ascii') as file:
-        return sum(int(field) for field in file.read().rpartition(')')[2].split()[11:13])
 
 
 def refused_by_kernel(number, address):

@@ -127,6 +127,12 @@ class Result:
         self.after = after
 
 
+def ticks(pid):
+    """Processor time of a process, in hundredths of seconds."""
+    with open(f'/proc/{pid}/stat', encoding='ascii') as file:
+        return sum(int(field) for field in file.read().rpartition(')')[2].split()[11:13])
+
+
 def end_session(session):
     kill_all(session_pids(session))
 

@@ -10,11 +10,12 @@ import random
 import re
 import resource
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 
-from harness import Wrong, clean_env, expect, main, program
+from harness import Wrong, clean_env, expect, main, program, ticks
 
 CLIENTS = 3
 # What a client says that came when the server was gone, or that had not begun when it was killed.
@@ -29,13 +30,14 @@ def must(holds, what):
 class Server:
     """A page server in a directory of its own; it may be killed and started again."""
 
-    def __init__(self, *options, file_bytes=None):
+    def __init__(self, *options, file_bytes=None, descriptors=None):
         self.place = tempfile.TemporaryDirectory(prefix='roam-pages-')
         self.directory = os.path.join(self.place.name, 'store')
         self.key = os.path.join(self.place.name, 'key')
         self.address = os.path.join(self.place.name, 'socket')
         self.options = options
         self.file_bytes = file_bytes
+        self.descriptors = descriptors
         self.process = None
 
     def command(self):
@@ -44,6 +46,8 @@ class Server:
     def limit(self):
         if self.file_bytes is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (self.file_bytes, self.file_bytes))
+        if self.descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
 
     def start(self):
         self.process = subprocess.Popen(self.command(), env=clean_env({}), stdout=subprocess.PIPE,
@@ -234,11 +238,32 @@ def strangers():
     expect([program('pages_client'), server.address, other, 'show'], status=1, err='ADDRESS KEY_FILE')
 
 
+def crowd():
+    """Connections take all descriptors of the server but a few: its log and snapshots go on, it does
+    not spin, and others are let in when there is room again."""
+    server = Server('--log', '0.03', '--snapshot', '0.1', descriptors=40)
+    with server:
+        clients = commit(server, 1, 600)
+        must(all(client.stdout.readline() for client in clients), 'a client was not let in')
+        others = [socket.socket(socket.AF_UNIX) for _ in range(60)]
+        for other in others:
+            other.connect(server.address)
+        for client in clients:
+            client.stdout.read()
+            must(client.wait() == 0, client.stderr.read())
+        before = ticks(server.process.pid)
+        time.sleep(0.6)
+        must(ticks(server.process.pid) - before < 20, 'the server spins')
+        for other in others:
+            other.close()
+        must(server.show()[0] == 600 * CLIENTS, 'not all is there')
+
+
 GROUPS = {
     'kill': lambda: [(f'killed, seed {seed}', killed, seed)
                      for seed in range(int(os.environ.get('ROAM_SEEDS', '10')))],
     'refuse': lambda: [('ended', ended), ('full', full, []), ('full without io_uring', full, ['--no-uring']),
-                       ('files', files), ('clients', strangers)],
+                       ('files', files), ('clients', strangers), ('crowd', crowd)],
 }
 
 if __name__ == '__main__':
