@@ -116,6 +116,9 @@ enum roam_err roami_api_trylock(const void *lock);
 enum roam_err roami_api_unlock(const void *lock);
 enum roam_err roami_api_cond_wait(const void *cond, const void *lock, uint64_t until_us);
 enum roam_err roami_api_cond_broadcast(const void *cond);
+/* roam_reduce so, of arguments that are right; roami_api_node need not have been called. */
+enum roam_err roami_api_reduce(void *values, unsigned count, enum roam_type type,
+			       enum roam_op op);
 
 /* Wrong use of an object that the call refuses. */
 enum roami_misuse {

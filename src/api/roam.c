@@ -596,18 +596,26 @@ enum roam_err roam_flag_clear(const void *flag)
 	return err == ROAM_OK ? roami_flag_clear(job->node, OBJECT(flag)) : err;
 }
 
-enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enum roam_op op)
+enum roam_err roami_api_reduce(void *values, unsigned count, enum roam_type type, enum roam_op op)
 {
-	INSIDE;
 	enum roam_err err = job_ready();
 
-	if (values == NULL || count == 0 || count > ROAM_REDUCE_MAX ||
-	    (unsigned)type > ROAM_DOUBLE || (unsigned)op > ROAM_OR ||
-	    (type == ROAM_DOUBLE && op >= ROAM_AND))
-		return MISUSED(REDUCE, ROAM_EINVAL, values);
 	return err == ROAM_OK ? synced(roami_reduce(job->node, values, count, type, op),
 					ROAMI_SYNCED_REDUCE, 0)
 			      : err;
+}
+
+enum roam_err roam_reduce(void *values, unsigned count, enum roam_type type, enum roam_op op)
+{
+	INSIDE;
+
+	if (values == NULL || count == 0 || count > ROAM_REDUCE_MAX ||
+	    (unsigned)type > ROAM_DOUBLE || (unsigned)op > ROAM_OR ||
+	    (type == ROAM_DOUBLE && op >= ROAM_AND)) {
+		job_ready();
+		return MISUSED(REDUCE, ROAM_EINVAL, values);
+	}
+	return roami_api_reduce(values, count, type, op);
 }
 
 /* ----------------------------------------------------------------------------------- measuring */

@@ -1,7 +1,7 @@
 /*
- * Checkpoints.  The calls are made of other public calls, and of plain loads and stores: only the
- * parts that send or wait are INSIDE.  All threads go through the same reductions; the first thread
- * of each node that writes does the node's part between them.
+ * Checkpoints.  The calls are made of reductions, which all threads go through, and of plain loads
+ * and stores: the first thread of each node that writes does the node's part between them.  They
+ * are INSIDE as a whole: for a thread that left them in the middle the others would wait for ever.
  */
 #include "roam/save.h"
 
@@ -33,7 +33,7 @@ struct saving {
 static enum roam_err agree(enum roam_err mine)
 {
 	int32_t worst = (int32_t)mine;
-	enum roam_err err = roam_reduce(&worst, 1, ROAM_INT32, ROAM_MAX);
+	enum roam_err err = roami_api_reduce(&worst, 1, ROAM_INT32, ROAM_MAX);
 
 	return err != ROAM_OK ? err : (enum roam_err)worst;
 }
@@ -46,7 +46,7 @@ static enum roam_err share(uint64_t *words, size_t count)
 	for (size_t at = 0; at < count && err == ROAM_OK; at += ROAM_REDUCE_MAX) {
 		size_t some = count - at < ROAM_REDUCE_MAX ? count - at : ROAM_REDUCE_MAX;
 
-		err = roam_reduce(words + at, (unsigned)some, ROAM_INT64, ROAM_OR);
+		err = roami_api_reduce(words + at, (unsigned)some, ROAM_INT64, ROAM_OR);
 	}
 	return err;
 }
@@ -70,7 +70,6 @@ static enum roam_err said(struct saving *it, enum roam_err err, const char *why)
 /* What this node's state forbids. */
 static enum roam_err state_fits(struct saving *it)
 {
-	INSIDE_OF("roam_save");
 	char who[24];
 	unsigned blocks;
 
@@ -91,8 +90,6 @@ static enum roam_err state_fits(struct saving *it)
 
 static enum roam_err plan_make(struct saving *it)
 {
-	INSIDE_OF("roam_save");
-
 	if (!roami_save_plan(&it->plan, job))
 		return said(it, ROAM_ENOMEM, "no memory");
 	return ROAM_OK;
@@ -153,7 +150,7 @@ static enum roam_err places(struct saving *it)
 static enum roam_err bytes_equal(struct saving *it, size_t bytes)
 {
 	int32_t ends[2] = {(int32_t)bytes, -(int32_t)bytes};
-	enum roam_err err = roam_reduce(ends, 2, ROAM_INT32, ROAM_MAX);
+	enum roam_err err = roami_api_reduce(ends, 2, ROAM_INT32, ROAM_MAX);
 
 	if (err != ROAM_OK || ends[0] == -ends[1])
 		return err;
@@ -167,7 +164,7 @@ static enum roam_err gather(struct saving *it, const struct roami_save_info *min
 			    const void *state, size_t bytes)
 {
 	uint64_t sums[3] = {mine->pages, mine->pointers, it->works ? UINT64_C(1) << job->me : 0};
-	enum roam_err err = roam_reduce(sums, 3, ROAM_INT64, ROAM_SUM);
+	enum roam_err err = roami_api_reduce(sums, 3, ROAM_INT64, ROAM_SUM);
 	size_t words = (bytes + 7) / 8, all = words * roam_nodes();
 
 	it->states = calloc(all + 1, sizeof(*it->states));
@@ -215,7 +212,7 @@ static bool speaks(const struct saving *it)
 	bool knows = it->store.why[0] != '\0';
 	int32_t me = (int32_t)roam_node(), first = knows ? me : INT32_MAX;
 
-	if (it->together && roam_reduce(&first, 1, ROAM_INT32, ROAM_MIN) != ROAM_OK)
+	if (it->together && roami_api_reduce(&first, 1, ROAM_INT32, ROAM_MIN) != ROAM_OK)
 		return knows;
 	return knows && first == me;
 }
@@ -229,6 +226,7 @@ static void says(const struct saving *it, enum roam_err err, const char *call)
 
 enum roam_err roam_save(const char *directory)
 {
+	INSIDE;
 	struct saving it = {.expected = 0};
 	enum roam_err err = save(&it, directory, NULL, 0);
 
@@ -326,6 +324,7 @@ static enum roam_err load(struct saving *it, const char *directory, uint64_t rou
 
 enum roam_err roam_load(const char *directory)
 {
+	INSIDE;
 	struct saving it = {.expected = 0};
 	enum roam_err err = load(&it, directory, ROUND_ANY);
 
@@ -342,7 +341,7 @@ static void resume_fails(const struct saving *it, enum roam_err err)
 	char text[ROAMI_SAVE_WHY + 120];
 
 	if (!speaks(it) && err != ROAM_EPEER)
-		roam_barrier_all();
+		roami_barrier(job->node, ROAMI_ALL_ID, 0);
 	snprintf(text, sizeof(text), "cannot resume from %.80s: %s", it->directory,
 		 it->store.why[0] != '\0' ? it->store.why : roam_strerror(err));
 	roami_api_die(text);
@@ -380,7 +379,7 @@ static bool is_due(void)
 			job->saved_us = now;
 		due = now - job->saved_us >= job->options.checkpoint_every * 1000000;
 	}
-	return roam_reduce(&due, 1, ROAM_INT32, ROAM_MAX) == ROAM_OK && due != 0;
+	return roami_api_reduce(&due, 1, ROAM_INT32, ROAM_MAX) == ROAM_OK && due != 0;
 }
 
 static void checkpoint(const void *state, size_t bytes)
@@ -418,6 +417,8 @@ static void point_checked(const void *state, size_t bytes)
 
 bool roam_resume_point(void *state, size_t bytes)
 {
+	INSIDE;
+
 	if (roami_api_begin() != ROAM_OK)
 		return false;
 	point_checked(state, bytes);

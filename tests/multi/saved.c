@@ -12,7 +12,9 @@
  *        saved holds DIR                     a lock is held
  *        saved rounds STEPS [KILL_AT]        CREATE twice; killed in the second round
  *        saved bytes HOW                     private bytes: none, unequal, many, null
+ *        saved cancelled DIR                 threads are cancelled while they save, and load
  */
+#include <pthread.h>
 #include <roam/roam.h>
 #include <roam/save.h>
 #include <signal.h>
@@ -197,6 +199,51 @@ static void whole_node(void)
 	check(roam_barrier_all(), "barrier");
 }
 
+#define CANCELLED 20u
+
+/* What is cancelled meanwhile ends when the call is over: the other node's call needs its end. */
+static void *saves_cancelled(void *arg)
+{
+	check(roam_save(arg), "save");
+	pthread_testcancel();
+	return NULL;
+}
+
+static void *loads_cancelled(void *arg)
+{
+	check(roam_load(arg), "load");
+	pthread_testcancel();
+	return NULL;
+}
+
+static void cancelled_node(void)
+{
+	pthread_t thread;
+
+	for (unsigned i = 0; i < CANCELLED; i++) {
+		if (pthread_create(&thread, NULL, i % 4 < 2 ? saves_cancelled : loads_cancelled,
+				   (void *)(uintptr_t)how) != 0)
+			exit(3);
+		if (roam_node() == i % 2) {
+			usleep(i * 100);
+			pthread_cancel(thread);
+		}
+		if (pthread_join(thread, NULL) != 0)
+			exit(3);
+	}
+}
+
+static int cancelled(const char *directory)
+{
+	how = directory;
+	make();
+	fill();
+	if (roam_create_all(cancelled_node, 2) != ROAM_OK || roam_wait_for_end() != ROAM_OK)
+		return 3;
+	printf("heap %s\n", grid[5] == 5 && idle[5000] == 7 ? "right" : "wrong");
+	return 0;
+}
+
 /* A file of pages loses its end. */
 static int cut(const char *directory)
 {
@@ -287,6 +334,8 @@ int main(int argc, char **argv)
 	how = argv[1];
 	if (strcmp(how, "whole") == 0 || strcmp(how, "cut") == 0)
 		return whole(argv[2]);
+	if (strcmp(how, "cancelled") == 0)
+		return cancelled(argv[2]);
 	if (strcmp(how, "bytes") == 0)
 		return bytes(argv[2]);
 	if (strcmp(how, "own") == 0 || strcmp(how, "large") == 0 || strcmp(how, "holds") == 0)

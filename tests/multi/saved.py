@@ -251,6 +251,12 @@ def whole():
             expect([program('saved'), how, directory], 0, f'roam_load .*: {why}', '^load 23$')
 
 
+def cancelled():
+    """A thread that is cancelled in roam_save or roam_load is so when the call is over."""
+    with tempfile.TemporaryDirectory(prefix='roam-saved-') as directory:
+        expect([program('saved'), 'cancelled', directory], out='^heap right$')
+
+
 def in_rounds():
     """A run that was saved in its second round of CREATE goes on there, not in the first one."""
     words = [program('saved'), 'rounds', str(STEPS)]
@@ -374,6 +380,7 @@ def first():
     yield ('nothing left', nothing_left)
     yield ('options', launcher_options)
     yield ('whole', whole)
+    yield ('cancelled', cancelled)
     yield ('blocks of a node', refused_state, 'own', 'node 1 has allocated 3 blocks since CREATE')
     yield ('a large block of a node', refused_state, 'large', 'other nodes have allocated 1 blocks',
            {'ROAM_HEAP': '1G'})
