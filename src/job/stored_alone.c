@@ -6,7 +6,9 @@
  * stores between the two: beside such threads pages stay anonymous, and those that are as in the
  * segment, which has what was sent last, are not sent again.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -33,6 +35,14 @@ static bool apart_map(struct roami_job *job, int flags)
 	return true;
 }
 
+static enum roam_err apart_fails(struct roami_job *job, const char *what)
+{
+	char why[160];
+
+	snprintf(why, sizeof(why), "no %s: %s", what, strerror(errno));
+	return roami_stored_says(job, ROAM_ESYSTEM, why);
+}
+
 enum roam_err roami_stored_apart(struct roami_job *job)
 {
 	struct roami_stored *stored = job->stored;
@@ -43,8 +53,10 @@ enum roam_err roami_stored_apart(struct roami_job *job)
 			roami_os_fd(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
 	roami_os_unmap(stored->sent, job->layout.pages);
 	stored->sent = roami_os_reserve_sparse(job->layout.pages);
-	if (stored->pagemap < 0 || stored->sent == NULL || !apart_map(job, MAP_PRIVATE))
-		return ROAM_ESYSTEM;
+	if (stored->pagemap < 0)
+		return apart_fails(job, "/proc/self/pagemap, which says what is written,");
+	if (stored->sent == NULL || !apart_map(job, MAP_PRIVATE))
+		return apart_fails(job, "the heap as a private mapping");
 	stored->apart = true;
 	return ROAM_OK;
 }

@@ -220,7 +220,7 @@ static enum roam_err stored_make(struct roami_job *job)
 	char why[ROAMI_STORE_TEXT_MAX + 1] = "";
 
 	if (stored == NULL)
-		return ROAM_ENOMEM;
+		return roami_stored_says(job, ROAM_ENOMEM, "no memory");
 	job->stored = stored;
 	pthread_mutex_init(&stored->turn, NULL);
 	pthread_mutex_init(&stored->lock, NULL);
@@ -230,7 +230,7 @@ static enum roam_err stored_make(struct roami_job *job)
 						 .heap_at = (uintptr_t)job->app,
 						 .page_bytes = ROAMI_STORE_PAGE};
 	if (!stored_job(job, stored->open.job))
-		return ROAM_ESYSTEM;
+		return roami_stored_says(job, ROAM_ESYSTEM, "the job gets no random name");
 	if (file[0] == '\0')
 		return roami_stored_says(job, ROAM_EKEY,
 					 "ROAM_STORE_KEY does not name its key's file");
@@ -267,7 +267,9 @@ enum roam_err roami_stored_begin(struct roami_job *job)
 		atomic_store(&roami_job_ctl(job, 0)->creator_end, job->high);
 	if (job->node != NULL)
 		roami_stored_node(job);
-	return job->boot.nodes > 1 ? ROAM_OK : roami_stored_apart(job);
+	if (job->boot.nodes <= 1)
+		job->failed = roami_stored_apart(job);
+	return job->failed;
 }
 
 enum roam_err roami_stored_follow(struct roami_job *job)
