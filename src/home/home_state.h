@@ -3,6 +3,7 @@
 #define ROAMI_HOME_STATE_H
 
 #include "base/node.h"
+#include "home/placement.h"
 
 #define ROAMI_REACHES 3 /* kinds that a node has at most: see home/reach.h */
 
@@ -20,6 +21,10 @@ struct roami_home {
 	struct roami_spin share_lock[ROAMI_NODES_MAX]; /* held to append to peers' shared lists */
 	/* How many entries of each list of newly shared pages were taken. */
 	_Atomic uint64_t share_head[ROAMI_NODES_MAX];
+	/* Blocks of which far managers are yet to be told: `home` is the manager. */
+	struct roami_spin untold_lock;
+	_Atomic uint32_t untold_count;
+	struct roami_placement untold[ROAMI_UNTOLD_MAX];
 };
 
 static inline struct roami_home *home_of(const struct roami_node *node)

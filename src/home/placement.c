@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/region.h"
+#include "home/home_state.h"
 #include "home/reach.h"
 #include "home/remote.h"
 #include "msg/msg.h"
@@ -201,11 +202,63 @@ static bool placement_marks(const struct roami_segment *there, uint32_t heap, un
 	return all == 0;
 }
 
-bool roami_placement_untold(struct roami_node *node, unsigned manager,
+/* Takes the list; how many there are.  The lock is held. */
+static uint32_t untold_take(struct roami_home *home, struct roami_placement *list)
+{
+	uint32_t count = atomic_load(&home->untold_count);
+
+	memcpy(list, home->untold, count * sizeof(*list));
+	atomic_store(&home->untold_count, 0);
+	return count;
+}
+
+/* Those of one manager that follow each other in one message: mostly all. */
+static void untold_send(struct roami_node *node, const struct roami_placement *list, uint32_t count)
+{
+	unsigned type = roami_type(node, ROAMI_ROOM_PARTS, ROAMI_HEAP_PARTS_BEGIN);
+
+	for (uint32_t first = 0, end; first < count; first = end) {
+		struct roam_part part = {&list[first], 0};
+
+		for (end = first; end < count && list[end].home == list[first].home; end++)
+			part.bytes += sizeof(*list);
+		roami_msg_send(node, list[first].home, type, &part, 1);
+	}
+}
+
+void roami_placement_begins(struct roami_node *node, unsigned manager,
 			    const struct roami_placement *place)
 {
+	struct roami_placement list[ROAMI_UNTOLD_MAX];
+	struct roami_home *home = home_of(node);
+	bool is_long = place->pages >= node->nodes * PART_LEAST;
+	uint32_t count;
+
 	roami_assert(manager < node->nodes && manager != node->me && place->pages > 0);
-	return placement_marks(node->self, node->layout.pages, manager, node->nodes, place);
+	if (!placement_marks(node->self, node->layout.pages, manager, node->nodes, place))
+		return;
+	roami_spin_lock(node, &home->untold_lock);
+	count = atomic_load(&home->untold_count);
+	home->untold[count] = *place;
+	home->untold[count].home = manager;
+	atomic_store(&home->untold_count, ++count);
+	count = is_long || count == ROAMI_UNTOLD_MAX ? untold_take(home, list) : 0;
+	roami_spin_unlock(&home->untold_lock);
+	untold_send(node, list, count);
+}
+
+void roami_placement_tell(struct roami_node *node)
+{
+	struct roami_placement list[ROAMI_UNTOLD_MAX];
+	struct roami_home *home = home_of(node);
+	uint32_t count;
+
+	if (atomic_load(&home->untold_count) == 0)
+		return;
+	roami_spin_lock(node, &home->untold_lock);
+	count = untold_take(home, list);
+	roami_spin_unlock(&home->untold_lock);
+	untold_send(node, list, count);
 }
 
 void roami_placement_words(const struct roami_segment *there, uint32_t heap, unsigned manager,
@@ -233,24 +286,33 @@ void roami_placement_all(struct roami_node *node, const struct roami_placement *
 		node->reach[manager]->place(node, manager, place);
 }
 
+/* Fails if a node must not have sent it. */
+static void place_check(struct roami_node *node, unsigned from, const struct roami_placement *place)
+{
+	if (place->policy > ROAM_PLACE_NODE || place->page >= node->layout.pages ||
+	    place->pages == 0 || place->pages > node->layout.pages - place->page)
+		roami_node_fail(node, "node %u placed pages beyond the heap", from);
+	if (place->option != 0 &&
+	    (roami_region_of(node, place->page)->protocol->region_option == NULL ||
+	     roami_region_of(node, place->page) !=
+		     roami_region_of(node, place->page + place->pages - 1)))
+		roami_node_fail(node, "node %u set an option on pages that cannot have it", from);
+}
+
+/* Placements that a node has sent: one, or several. */
 static void place_apply(struct roami_node *node, const struct roam_request *request)
 {
+	const uint8_t *data = request->data;
 	struct roami_placement place;
 
-	if (request->bytes != sizeof(place))
+	if (request->bytes == 0 || request->bytes % sizeof(place) != 0)
 		roami_node_fail(node, "node %u: malformed placement request", request->from);
-	memcpy(&place, request->data, sizeof(place));
-	if (place.policy > ROAM_PLACE_NODE || place.page >= node->layout.pages ||
-	    place.pages == 0 ||
-	    place.pages > node->layout.pages - place.page)
-		roami_node_fail(node, "node %u placed pages beyond the heap", request->from);
-	if (place.option != 0 &&
-	    (roami_region_of(node, place.page)->protocol->region_option == NULL ||
-	     roami_region_of(node, place.page) !=
-		     roami_region_of(node, place.page + place.pages - 1)))
-		roami_node_fail(node, "node %u set an option on pages that cannot have it",
-				request->from);
-	roami_placement_words(node->self, node->layout.pages, node->me, node->nodes, &place);
+	for (size_t at = 0; at < request->bytes; at += sizeof(place)) {
+		memcpy(&place, data + at, sizeof(place));
+		place_check(node, request->from, &place);
+		roami_placement_words(node->self, node->layout.pages, node->me, node->nodes,
+				      &place);
+	}
 }
 
 static void place_handle(struct roami_node *node, const struct roam_request *request)
@@ -264,7 +326,8 @@ static void place_handle(struct roami_node *node, const struct roam_request *req
 static const struct roam_message parts_messages[] = {
 	[ROAMI_HEAP_PARTS_ASK] = {"parts", parts_handle, 1024},
 	[ROAMI_HEAP_PARTS_PLACE] = {"place", place_handle, sizeof(struct roami_placement)},
-	[ROAMI_HEAP_PARTS_BEGIN] = {"begin", place_apply, sizeof(struct roami_placement)},
+	[ROAMI_HEAP_PARTS_BEGIN] = {"begin", place_apply,
+				    ROAMI_UNTOLD_MAX * sizeof(struct roami_placement)},
 	{NULL, NULL, 0},
 };
 

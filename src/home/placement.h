@@ -69,12 +69,18 @@ void roami_placement_option(const struct roami_segment *there, const struct roam
 void roami_placement_words(const struct roami_segment *there, uint32_t heap, unsigned manager,
 			   unsigned nodes, const struct roami_placement *place);
 
+#define ROAMI_UNTOLD_MAX 16u
+
 /*
- * Whether a far manager has pages of the block, so that runs of claims must end at it, and has not
- * been told of the block by this node; notes that it has been now.
+ * A far manager is to know of a block if it has pages of it, so that runs of claims end there.
+ * Short blocks are told of together: when there are ROAMI_UNTOLD_MAX, and before a barrier, behind
+ * which most programs let other nodes touch them.  app.
  */
-bool roami_placement_untold(struct roami_node *node, unsigned manager,
+void roami_placement_begins(struct roami_node *node, unsigned manager,
 			    const struct roami_placement *place);
+
+/* Tells of all blocks that are yet to be told of. */
+void roami_placement_tell(struct roami_node *node);
 
 /* Applies a placement at all nodes.  app, may block. */
 void roami_placement_all(struct roami_node *node, const struct roami_placement *place);

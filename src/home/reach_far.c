@@ -217,8 +217,8 @@ static void far_place(struct roami_node *node, unsigned manager,
 	if (place->policy != ROAM_PLACE_FIRST_TOUCH || place->option != 0)
 		roami_msg_call(node, manager, parts_type(node, ROAMI_HEAP_PARTS_PLACE), &part, 1,
 			       NULL, 0);
-	else if (roami_placement_untold(node, manager, place))
-		roami_msg_send(node, manager, parts_type(node, ROAMI_HEAP_PARTS_BEGIN), &part, 1);
+	else
+		roami_placement_begins(node, manager, place);
 }
 
 /* The peer's own control page is mapped here. */

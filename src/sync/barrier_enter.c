@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "home/placement.h"
 #include "page/page.h"
 #include "sync/sync.h"
 #include "sync/sync_state.h"
@@ -198,6 +199,7 @@ enum roam_err roami_barrier(struct roami_node *node, uint64_t id, unsigned threa
 	bool tree = barrier_along_tree(node, id, threads, all);
 
 	roami_object_announce(node, id, &barrier->announced);
+	roami_placement_tell(node);
 	if (threads == 0)
 		threads = all;
 	sync.full = threads == all || barrier_of_nodes(node, id);

@@ -2,7 +2,8 @@
  * A run of claims ends with its block.  Each block of the heap is written in a row, from its first
  * page on, by one node or by none, and the next block by another node: no page of a block may get a
  * home at a node that does not write there.  Blocks begin where the pages' manager changes, and
- * elsewhere; managers are on this host or on another one.  Options: seed_options.h.
+ * elsewhere; managers are on this host or on another one.  Node 0 makes the blocks, and tells of
+ * short ones together.  Options: seed_options.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 #define HEAP     (4 * GROUP)
 #define AROUND   24u  /* written on both sides of where the manager changes */
 #define BLOCKS   (2 * (HEAP / GROUP - 1))
+#define APART    100u /* in its group: where blocks of a page are, */
+#define SMALL    64u  /* so many */
 #define START_ID 4096u
 
 struct blocks {
@@ -68,18 +71,41 @@ static void blocks_check(const struct seed_thread *thread, uint32_t block)
 	}
 }
 
+static void blocks_place(struct roami_node *node, uint32_t page, uint32_t pages)
+{
+	struct roami_placement place = {
+		.page = page, .pages = pages, .policy = ROAM_PLACE_FIRST_TOUCH};
+
+	roami_placement_all(node, &place);
+}
+
 /* Makes blocks begin where this test has them, and nowhere else. */
-static void blocks_mark(struct world *world)
+static void blocks_make(struct world *world)
 {
 	for (uint32_t page = 0; page < HEAP; page++) {
 		unsigned manager = roami_manager(world_node(world, 0), page);
 		struct roami_segment *there = world_node(world, manager)->self;
 
 		atomic_fetch_and(&there->headers[page].where, ~ROAMI_HEADER_BLOCK);
-		for (uint32_t block = 0; block < BLOCKS; block++)
-			if (block_first(block) == page)
-				atomic_fetch_or(&there->headers[page].where, ROAMI_HEADER_BLOCK);
+		atomic_fetch_and(&world_node(world, 0)->self->headers[page].where,
+				 ~ROAMI_HEADER_BLOCK);
 	}
+	for (uint32_t block = 0; block < BLOCKS; block++)
+		blocks_place(world_node(world, 0), block_first(block), AROUND);
+}
+
+/* Blocks of a page, apart from the others, are no message each to their pages' manager. */
+static void blocks_count(struct world *world)
+{
+	struct roami_node *node = world_node(world, 0);
+	uint64_t sent = roami_stats_find(node->stats, "messages_sent");
+
+	for (uint32_t page = 0; page < HEAP; page++)
+		if (page % GROUP >= APART && page % GROUP < APART + SMALL)
+			blocks_place(node, page, 1);
+	sent = roami_stats_find(node->stats, "messages_sent") - sent;
+	if (sent > (HEAP / GROUP - 1) * SMALL / 10)
+		world_fail(world, "%lu messages tell of blocks of a page", (unsigned long)sent);
 }
 
 static void blocks_meet(const struct seed_thread *thread)
@@ -92,8 +118,10 @@ static void blocks_main(void *arg)
 {
 	const struct seed_thread *thread = arg;
 
-	if (thread->me == 0)
-		blocks_mark(thread->world);
+	if (thread->me == 0) {
+		blocks_make(thread->world);
+		blocks_count(thread->world);
+	}
 	blocks_meet(thread);
 	for (uint32_t block = 0; block < BLOCKS; block++) {
 		if (block_writer(thread->arg, block) == thread->me)
