@@ -236,8 +236,11 @@ ROAM_RESULT enum roam_err roam_distribute(void *variable, size_t bytes);
 
 /*
  * Blocks until the functions of all other nodes have returned, and ends those nodes.  Afterwards
- * this node owns the whole heap again and may create nodes anew.  Errors: ROAM_ESTATE (a thread of
- * ROAM_THREADS that is not its node's first).
+ * this node owns the whole heap again and may create nodes anew.  A main that ends without it is
+ * right if it has waited in another way, as by a barrier, or looks at no result; so no line is
+ * printed, and one that has forgotten it prints what is there at that moment.  The process serves
+ * the other nodes until they have ended, too.  Errors: ROAM_ESTATE (a thread of ROAM_THREADS that
+ * is not its node's first).
  */
 enum roam_err roam_wait_for_end(void);
 
