@@ -168,7 +168,7 @@ def call_refused(name):
     if name == 'personality':
         return subprocess.run(['setarch', 'x86_64', '-R', 'true'], stderr=subprocess.DEVNULL,
                               check=False).returncode != 0
-    number, first, given = {'userfaultfd': (323, 1, b''), 'io_uring': (425, 1, b''),
+    number, first, given = {'userfaultfd': (323, 1, b''), 'io_uring': (425, 1, b''), 'mount': (165, 0, b''),
                             'bpf': (321, 0, struct.pack('<IIII', 17, 4, 4, 1))}[name]  # a map of sockets
     params = ctypes.create_string_buffer(given, 512)
     libc = ctypes.CDLL(None, use_errno=True)

@@ -57,7 +57,8 @@ def test_protocols():
 def test_transports():
     """For scripts it says of transports what it says for people; each works here, or it says why not."""
     said = json.loads(run(ROAM, 'info', 'transports', '--json').stdout)['transports']
-    shown = dict(re.findall(r'^  (\S+) +((?:works|missing): .*)$', run(ROAM, 'info', 'transports').stdout, re.M))
+    shown = {name: ' '.join(text.split()) for name, text in
+             re.findall(r'^  (\S+) +((?:works|missing): .*(?:\n   +.*)*)$', run(ROAM, 'info', 'transports').stdout, re.M)}
     assert [each['name'] for each in said] == list(shown) and len(said) > 1, (said, shown)
     for each in said:
         assert ('hosts' in each['capabilities']) == ('between hosts' in shown[each['name']]), shown
