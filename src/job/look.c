@@ -2,8 +2,10 @@
  * What a node tells of itself when another one looks for a hang: nodes of its host read its control
  * page, those of other hosts ask by message (run/probe.h).
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,7 +42,57 @@ void roami_look_at(struct roami_ctl *ctl)
 
 /* ---------------------------------------------------------------------------------- answering */
 
-/* Whether every thread of the process is known: threads that wait, and the library's own. */
+static bool node_seats(const struct roami_hang *hang, pid_t tid)
+{
+	for (unsigned i = 0; i < atomic_load(&hang->node->self->ctl->seats); i++)
+		if (atomic_load(&hang->real->seats.tids[i]) == tid)
+			return true;
+	return false;
+}
+
+/*
+ * How many threads that roam does not know sleep until another thread of this process wakes them,
+ * as those of a library's pool do.  *sleeps: how often they have gone to sleep, all together.
+ */
+static unsigned node_dormant(const struct roami_hang *hang, uint64_t *sleeps)
+{
+	int tasks = roami_os_tasks();
+	DIR *directory = tasks >= 0 ? fdopendir(tasks) : NULL;
+	struct dirent *entry;
+	unsigned count = 0;
+	uint64_t its;
+
+	*sleeps = 0;
+	if (directory == NULL && tasks >= 0)
+		close(tasks);
+	while (directory != NULL && (entry = readdir(directory)) != NULL) {
+		pid_t tid = atoi(entry->d_name); /* 0: "." and ".." */
+
+		if (tid == 0 || node_seats(hang, tid) || !roami_os_dormant(tid, &its))
+			continue;
+		count++;
+		*sleeps += its;
+	}
+	if (directory != NULL)
+		closedir(directory);
+	return count;
+}
+
+/*
+ * Whether the process's threads beyond the `known` ones can do nothing until one of these does: at
+ * one moment, between two looks at each of them, all slept, each for another thread of the process.
+ */
+static bool node_others_sleep(const struct roami_hang *hang, unsigned known)
+{
+	unsigned threads = roami_os_threads(), others = threads - known;
+	uint64_t before, after;
+
+	return threads == known ||
+	       (threads > known && node_dormant(hang, &before) == others &&
+		node_dormant(hang, &after) == others && before == after);
+}
+
+/* Whether the threads that wait, and the library's own, are all that could do anything. */
 static bool node_known(const struct roami_hang *hang)
 {
 	unsigned waiting = roami_look_waiting(hang->node->self->ctl);
@@ -48,7 +100,8 @@ static bool node_known(const struct roami_hang *hang)
 
 	return waiting == atomic_load(&hang->node->self->ctl->threads) +
 				  roami_last_waits(hang->real) &&
-	       !roami_os_traced() && roami_os_threads() == known + roami_last_threads(hang->real);
+	       !roami_os_traced() &&
+	       node_others_sleep(hang, known + roami_last_threads(hang->real));
 }
 
 /*

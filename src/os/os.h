@@ -191,6 +191,12 @@ bool roami_os_zombie_status(pid_t pid, int *status);
 bool roami_os_zombie(pid_t pid);
 bool roami_os_blocks(pid_t tid, int number); /* a thread of this process blocks the signal */
 /*
+ * Whether a thread of this process, none of the library's own, sleeps until another thread of this
+ * process wakes it: for a lock or a condition of threads.  *sleeps: how often it has gone to sleep;
+ * if it has not since an earlier call, it has slept all the time between the two.
+ */
+bool roami_os_dormant(pid_t tid, uint64_t *sleeps);
+/*
  * What another process has open as `its`; -1 with errno.  /proc refuses processes of other users,
  * but not to root, for which the file itself must be root's.
  */

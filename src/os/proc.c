@@ -1,7 +1,10 @@
 /* What the kernel tells in files. */
+#include <linux/futex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "os/os.h"
 
@@ -29,6 +32,42 @@ bool roami_os_blocks(pid_t tid, int number)
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);
 	return (proc_number(path, "SigBlk:", 16) >> (number - 1) & 1) != 0;
+}
+
+/*
+ * What a thread that sleeps waits for: "202 0x7f5a08001028 0x189 0x0 0x0 ...", the system call and
+ * its arguments.  No other process can wake a private futex, and no time without a timeout.
+ */
+static bool proc_waits_inside(const char *path)
+{
+	unsigned long word, op, value, timeout;
+	FILE *file = roami_os_file(path);
+	bool waits = false;
+	char line[200];
+	long call;
+
+	if (file == NULL)
+		return false;
+	if (fgets(line, sizeof(line), file) != NULL &&
+	    sscanf(line, "%ld %lx %lx %lx %lx", &call, &word, &op, &value, &timeout) == 5) {
+		op &= ~(unsigned long)FUTEX_CLOCK_REALTIME;
+		waits = call == SYS_futex && timeout == 0 &&
+			(op == FUTEX_WAIT_PRIVATE || op == FUTEX_WAIT_BITSET_PRIVATE);
+	}
+	fclose(file);
+	return waits;
+}
+
+bool roami_os_dormant(pid_t tid, uint64_t *sleeps)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)tid);
+	if (!proc_waits_inside(path) || roami_os_blocks(tid, SIGQUIT))
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);
+	*sleeps = proc_number(path, "voluntary_ctxt_switches:", 10);
+	return *sleeps != 0;
 }
 
 /* Reads the kernel's line about a process that has ended and is kept; NULL: it is none. */

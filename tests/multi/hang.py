@@ -2,7 +2,8 @@
 """Jobs that hang: those of which no thread can go on end with the reason; of others SIGQUIT and
 ROAM_HANG say what every thread waits for; no thread is judged that could still be helped.  What the
 verdict looks at has a case that fails without it, in place of a mutant: threads that are not known
-("stranger", "a program that attaches"), messages under way, and whether each thread has found, after
+("stranger", "pooled", "a program that attaches"), that some of these cannot go on by themselves ("pool"),
+messages under way, and whether each thread has found, after
 the first look, that it has to wait ("stalled"); that a wait is over shows in what SIGQUIT says.
 
 usage: hang.py [-k PART_OF_A_NAME] [GROUP]...
@@ -300,7 +301,11 @@ def cases():
     yield ('cond alone', ends, 'fork', 'cond', None, 1, rf'node 0 waited for condition ({AT}); \1 is multi_hung\+{AT}$')
     yield ('tuple alone', ends, 'run', 'tuple', None, 1,
            'node 0 waited to observe a tuple of element wait$')
+    for start in ('fork', 'run'):
+        yield (f'pool {start}', ends, start, 'pool', None, 3, ENDS['barrier'])
+    yield ('pool alone', ends, 'fork', 'pool', None, 1, r'node 0 waited at barrier ')
     yield ('stranger', goes_on, 'stranger')
+    yield ('pooled', goes_on, 'pooled')
     yield ('compute', goes_on, 'compute')
     yield ('under way', goes_on, 'underway', {'ROAM_TRANSPORT': 'udp',
                                               'ROAM_FAULTY': 'cut=1>2@1s+6s'})

@@ -7,6 +7,10 @@
  *	cond      a condition that nobody signals
  *	flag      a flag that nobody sets, waited for at the end of the job
  *	stranger  the same, but a thread unknown to roam sets it after some seconds
+ *	pool      barrier, and node 0 has two threads unknown to roam, each of which waits, for a
+ *	          condition or for a semaphore of threads, that a thread of the node wakes it
+ *	pooled    stranger, and the thread that sets the flag waits until another one, which sleeps
+ *	          for some seconds, wakes it
  *	tuple     the others at a barrier while node 0 waits for a tuple that nobody moves
  *	round     all but node 0 wait for the result of an X-function of all
  *	timed     as tuple, but it waits for some seconds only
@@ -50,6 +54,52 @@ static void *stranger(void *arg)
 	usleep(long_us);
 	must(roam_flag_set(&flag));
 	return arg;
+}
+
+/* Threads as those of a library's pool, which nothing of roam's knows. */
+static struct pool {
+	pthread_mutex_t mutex;
+	pthread_cond_t work;
+	sem_t turn;
+	bool ready, over;
+} pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, {{0}}, false, false};
+
+static void *pool_worker(void *arg)
+{
+	pthread_mutex_lock(&pool.mutex);
+	while (!pool.ready)
+		pthread_cond_wait(&pool.work, &pool.mutex);
+	pthread_mutex_unlock(&pool.mutex);
+	if (pool.over)
+		must(roam_flag_set(&flag));
+	return arg;
+}
+
+static void *pool_waiter(void *arg)
+{
+	while (sem_wait(&pool.turn) != 0)
+		;
+	return arg;
+}
+
+static void *pool_waker(void *arg)
+{
+	usleep(long_us);
+	pthread_mutex_lock(&pool.mutex);
+	pool.ready = pool.over = true;
+	pthread_cond_broadcast(&pool.work);
+	pthread_mutex_unlock(&pool.mutex);
+	return arg;
+}
+
+/* Begins two threads, the first of which nothing wakes but, if need be, the second. */
+static void pool_begin(void *(*second)(void *))
+{
+	pthread_t thread;
+
+	sem_init(&pool.turn, 0, 0);
+	check(pthread_create(&thread, NULL, pool_worker, NULL) == 0);
+	check(pthread_create(&thread, NULL, second, NULL) == 0);
 }
 
 static void own_handler(int signal)
@@ -224,6 +274,10 @@ static void do_first(void)
 
 	if (strcmp(how, "stranger") == 0)
 		check(pthread_create(&thread, NULL, stranger, NULL) == 0);
+	else if (strcmp(how, "pool") == 0)
+		pool_begin(pool_waiter);
+	else if (strcmp(how, "pooled") == 0)
+		pool_begin(pool_waker);
 	else if (strcmp(how, "tuple") == 0 || strcmp(how, "timed") == 0 ||
 		 strcmp(how, "serve") == 0 || strcmp(how, "attach") == 0)
 		do_tuple();
@@ -254,7 +308,7 @@ static void node_main(void)
 		usleep(long_us / 2);
 	if (strcmp(how, "stalled") == 0)
 		must(roam_barrier_all());
-	if (strcmp(how, "barrier") == 0)
+	if (strcmp(how, "barrier") == 0 || strcmp(how, "pool") == 0)
 		must(roam_barrier(&barrier, nodes + 1));
 	else if (strcmp(how, "many") == 0)
 		many();
@@ -268,7 +322,8 @@ static void node_main(void)
 		wait_for_cond();
 	else if (strcmp(how, "blocked") == 0 && roam_node() == 0)
 		wait_for_blocked();
-	else if (strcmp(how, "stranger") == 0 || (strcmp(how, "flag") == 0 && roam_node() != 0))
+	else if (strcmp(how, "stranger") == 0 || strcmp(how, "pooled") == 0 ||
+		 (strcmp(how, "flag") == 0 && roam_node() != 0))
 		must(roam_flag_wait(&flag));
 	if (strcmp(how, "flag") != 0)
 		must(roam_barrier(&barrier, nodes + (strcmp(how, "some") == 0)));

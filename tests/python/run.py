@@ -38,6 +38,16 @@ roam.start()
 roam.Element('pages', 'u8', storage='pages').mob(1)
 faulthandler._sigsegv()
 '''
+# One node makes one array more; with threads of NumPy's, which wait for work, though on one processor it has none.
+HANGS = '''
+import threading, numpy, roam
+numpy.ones((200, 200)) @ numpy.ones((200, 200))
+if roam.node() == 0:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+for _ in range(2 - roam.node()):
+    roam.array(10, 'f8')
+roam.barrier()
+'''
 # Faults that apply diffs.
 PAGES = '''
 import roam
@@ -187,6 +197,12 @@ class Package:
             pass
         said = self.call(self.interpreter, '-c', 'import roam', status=1, LD_LIBRARY_PATH=broken)
         if not re.search('^ImportError: .*too short.*; roam is to be installed', said, re.MULTILINE):
+            raise Wrong(said)
+
+    def check_hang(self):
+        """A node that does not come ends the job, though there are threads that roam does not know."""
+        said = self.python(2, '-c', HANGS, status=1, OPENBLAS_NUM_THREADS='4')
+        if not re.search('^roam: node 0: no thread of the job can go on', said, re.MULTILINE):
             raise Wrong(said)
 
     def check_plot(self):
