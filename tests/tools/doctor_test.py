@@ -40,10 +40,10 @@ def loop(text):
     return rf'sick\.c:({found[0]}|{found[0] + 1})'
 
 
-def doctor(*arguments, status):
+def doctor(*arguments, status, **env):
     """Its output and standard error; it must end so."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
-    done = subprocess.run([ROAM, 'doctor', *arguments], env=kept, stdin=subprocess.DEVNULL,
+    done = subprocess.run([ROAM, 'doctor', *arguments], env={**kept, **env}, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=100,
                           check=False)
     told = f'{arguments}: status {done.returncode}, said {done.stdout[-900:]!r} {done.stderr[-600:]!r}'
@@ -67,8 +67,8 @@ def finds(kind, *patterns, how=FEW):
         check(re.search(pattern, found[0]), f'{kind}: expected {pattern!r}: {found[0]}')
 
 
-def healthy(*arguments):
-    out, _ = doctor(*arguments, status=0)
+def healthy(*arguments, **env):
+    out, _ = doctor(*arguments, status=0, **env)
     check('healthy: nothing found' in out and 'FOUND' not in out, f'{arguments}: {out}')
     return out
 
@@ -300,6 +300,22 @@ def case_transactions():
     finds('transacts', rf'^FOUND  fails with status 5, under {name.group(1)}: sick: wrong sum$')
     healthy(*CHECKS, os.path.join(APPS, 'plurix-tree'), '-m', 'tx', '-n', '50')  # allocates in transactions
     refused(1, '--sharing: it runs transactions, .*`roam tx report`', '--sharing', *CHECKS, *bank)
+
+
+def case_stores():
+    """Each run of a program with a store has one of its own: that of the program is neither there nor asked."""
+    with tempfile.TemporaryDirectory() as place:
+        env = {'ROAM_STORE': os.path.join(place, 'none'), 'ROAM_STORE_KEY': os.path.join(place, 'key')}
+        out = healthy(*FEW, SICK, 'keeps-pages', **env)
+        check('note   it runs transactions' in out and not os.listdir(place), out)
+
+
+def case_checkpoints():
+    """No run of the doctor saves where the program would."""
+    with tempfile.TemporaryDirectory() as place:
+        healthy(*CHECKS, os.path.join(APPS, 'jump-sor'), '-n64', '-i3', '-t', ROAM_CHECKPOINT=place,
+                ROAM_CHECKPOINT_EVERY='0')
+        check(not os.listdir(place), os.listdir(place))
 
 
 def case_kernels():

@@ -560,6 +560,21 @@ static void transacts(void)
 	}
 }
 
+/* With a store, in which no run has counted before; it makes no mistake. */
+static void keeps_pages(void)
+{
+	uint64_t *runs = roam_root("runs", sizeof(*runs), ROAM_WRITE);
+
+	if (runs == NULL)
+		exit(7);
+	if (roam_node() == 0 && (*runs != 0 || roam_tx(count, runs, NULL) != ROAM_OK ||
+				 roam_tx_durable() != ROAM_OK))
+		exit(8);
+	roam_barrier_all();
+	if (*runs != 1)
+		exit(9);
+}
+
 static const struct {
 	const char *name;
 	void (*work)(void);
@@ -576,6 +591,7 @@ static const struct {
 	{"numbers", numbers}, {"verifies", verifies},
 	{"follows", follows},
 	{"chance", chance}, {"refuses", refuses}, {"transacts", transacts},
+	{"keeps-pages", keeps_pages},
 };
 
 static void (*work)(void);

@@ -18,8 +18,9 @@ or gets its nodes from `roam run -n NODES`; the doctor finds out which by starti
 and ScC: as it is, with random delays, without fetching ahead, with ROAM_CHECK=race,statics,sharing,
 pointers, and with ROAM_CHECK=heap; if it needs RC, with ROAM_CHECK=scope.
 What it prints is its answer, as far as it is alike in all runs under SC; "verified ok" counts for all
-of it.  A program of transactions runs under plurix alone, with ROAM_CHECK=statics and heap.  Other ROAM_
-variables hold for all runs.  The exit status is 0 if nothing was found, 1 if
+of it.  A program of transactions runs under plurix alone, with ROAM_CHECK=statics and heap; if it has a store
+(ROAM_STORE), each run gets a new, empty one instead, and heap is left out.  No run saves checkpoints.  Other
+ROAM_ variables hold for all runs.  The exit status is 0 if nothing was found, 1 if
 something was, 2 for wrong options and programs that make no job, 127 if there is no such program.
 """
 import argparse
@@ -89,7 +90,7 @@ class Doctor:
 
     def __init__(self, args):
         self.args = args
-        self.program = doctor_runs.Program(args)
+        self.program = doctor_runs.Program(args, apart=True)
         self.models = doctor_runs.protocols(args.roam)
         self.findings = finds.Findings()
         self.progress = Progress(len(args.nodes) * (3 + 3 * args.seeds + 3))
@@ -186,6 +187,8 @@ class Doctor:
         finds.sharing(self.findings, run, self.args.program)
         self.weigh_statics(finds.statics(self.findings, run, self.args.program), nodes)
         self.judge_checked(run)
+        if self.program.stores():  # the check is refused beside a store
+            return
         run = self.start(model, nodes, 'ROAM_CHECK=heap', {'ROAM_CHECK': 'heap'})  # it moves blocks apart
         finds.heap(self.findings, run, self.args.program)
         if not self.program.transacts:  # transactions get no blocks under this check
@@ -379,7 +382,7 @@ def write(what, path):
 
 def share(args):
     """--sharing; the exit status."""
-    program = doctor_runs.Program(args)
+    program = doctor_runs.Program(args, apart=True)
     shown = os.path.basename(args.program)
     nodes = max(args.nodes)
     sharing = doctor_sharing.measure(program, doctor_runs.protocols(args.roam)['RC'], nodes, Progress(2))

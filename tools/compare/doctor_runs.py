@@ -1,4 +1,5 @@
 """A program in the hands of the doctor: how it is started, and what one run of it has said."""
+import contextlib
 import json
 import os
 import re
@@ -19,8 +20,8 @@ NO_THREAD = re.compile(r'^roam: .*no thread of the job can go on; (.*)$', re.MUL
 LOOKS_MAX = 5
 LOOKS_S = 0.5   # between two looks at a hung job
 NEAR = 512      # bytes between two places of one loop
-SAME = ('ROAM_CHAOS', 'ROAM_CHECK', 'ROAM_CHECK_STATUS', 'ROAM_CONFLICTS', 'ROAM_HOT', 'ROAM_PREFETCH',
-        'ROAM_PROTOCOL', 'ROAM_SHARING')
+SAME = ('ROAM_CHAOS', 'ROAM_CHECK', 'ROAM_CHECK_STATUS', 'ROAM_CHECKPOINT', 'ROAM_CHECKPOINT_EVERY', 'ROAM_CONFLICTS',
+        'ROAM_HOT', 'ROAM_PREFETCH', 'ROAM_PROTOCOL', 'ROAM_SHARING')
 
 
 def known_protocols(roam):
@@ -48,6 +49,20 @@ def protocols(roam):
         if those:
             chosen[model] = those[0]['name']
     return chosen
+
+
+@contextlib.contextmanager
+def page_server(roam, place):
+    """A page server with an empty store, for one run; yields the options by which the run finds it."""
+    address, key = os.path.join(place, 'socket'), os.path.join(place, 'key')
+    with subprocess.Popen([roam, 'pages', 'serve', os.path.join(place, 'store'), address, '--key', key],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            if not server.stdout.readline():
+                raise runs.Failure('no page server for its runs')
+            yield {'ROAM_STORE': address, 'ROAM_STORE_KEY': key}
+        finally:
+            server.kill()
 
 
 def printable(text):
@@ -153,9 +168,10 @@ class Run:
 
 
 class Program:
-    """The program, its arguments, and how it gets its nodes."""
+    """The program, its arguments, and how it gets its nodes.  With `apart`, a run of a program with a store
+    (ROAM_STORE) gets an empty one of its own."""
 
-    def __init__(self, args):
+    def __init__(self, args, apart=False):
         self.args = args
         self.style = LAUNCHED if args.run else None
         self.transacts = None  # the protocol to which it was left because it runs transactions
@@ -165,6 +181,10 @@ class Program:
             self.style = CREATES
         self.env = {key: value for key, value in os.environ.items()
                     if key not in (*SAME, 'ROAM_STATS', 'ROAM_STATS_AFTER', 'ROAM_BOOT')}
+        self.apart = apart and self.stores()
+
+    def stores(self):
+        return self.env.get('ROAM_STORE', '') != ''
 
     def command(self, style, nodes):
         words = [runs.filled(word, nodes) for word in self.arguments]
@@ -182,11 +202,12 @@ class Program:
 
     def start(self, style, label, model, nodes, variables):
         stdin = runs.filled(self.args.input, nodes) if self.args.input else None
-        with tempfile.TemporaryDirectory(prefix='roam-doctor-') as place:
+        with tempfile.TemporaryDirectory(prefix='roam-doctor-') as place, \
+                page_server(self.args.roam, place) if self.apart else contextlib.nullcontext({}) as store:
             path = os.path.join(place, 'stats.json')
             try:
                 outcome = Look(self.args.roam, self.command(style, nodes),
-                               {**self.env, 'ROAM_STATS': path, **variables}, stdin, self.args.timeout)
+                               {**self.env, **store, 'ROAM_STATS': path, **variables}, stdin, self.args.timeout)
             except OSError as error:
                 raise runs.Failure(f'cannot start {self.args.program}: {error.strerror}', 2) from None
             try:
@@ -200,6 +221,8 @@ class Program:
         """Finds out how the program gets its nodes, trying each way once; returns the run that
         showed it, or raises a Failure."""
         tried = []
+        if self.stores():
+            self.transacts = protocol = transacting(self.args.roam)
         for style in [self.style] if self.style else [CREATES, LAUNCHED, FIXED]:
             progress.say(f'looks how it gets its nodes: {" ".join(self.command(style, nodes))}')
             run = self.start(style, f'{protocol} on {nodes}', 'SC', nodes,
