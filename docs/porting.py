@@ -8,17 +8,50 @@ few: some of the protocols and of the numbers of nodes, for `quick`.
 """
 import json
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 
 
-def call(command, **env):
-    clean = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
+CLEAN = {key: value for key, value in os.environ.items() if not key.startswith('ROAM_')}
+RIGHT = 'as the document says\n'
+
+
+def call(command, status=0, **env):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          check=False, timeout=25, env={**clean, **env})
-    if done.returncode != 0:
+                          check=False, timeout=25, env={**CLEAN, **env})
+    if done.returncode != status:
         sys.exit(f'FAILED: {env} {" ".join(command)}: status {done.returncode}\n{done.stdout}')
     return done.stdout
+
+
+def says(command, wanted, **env):
+    said = call(command, **env)
+    if said != wanted:
+        sys.exit(f'FAILED: {env} {" ".join(command)}: {said!r}, wanted {wanted!r}')
+
+
+def stored(traps, tool, env):
+    """What a run has committed is there for the next one."""
+    with tempfile.TemporaryDirectory(prefix='roam-porting-') as place:
+        key = f'{place}/key'
+        with subprocess.Popen([tool, 'pages', 'serve', f'{place}/pages', f'{place}/socket', '--key', key],
+                              env=CLEAN, text=True, stdout=subprocess.PIPE) as server:
+            try:
+                address = server.stdout.readline().split()[-1]
+                for number, nodes in enumerate('231', 1):
+                    says([traps, nodes, 'store'], f'run {number}\n{RIGHT}', ROAM_STORE=address, ROAM_STORE_KEY=key, **env)
+            finally:
+                server.kill()
+
+
+def resumed(traps, tool):
+    """A run that is killed goes on where it was saved, on another number of nodes."""
+    with tempfile.TemporaryDirectory(prefix='roam-porting-') as place:
+        run = [tool, 'run', '-n', '2']
+        call([*run, '--checkpoint', place, '--every', '0', traps, '2'], 128 + signal.SIGKILL, TRAPS_STOP='1')
+        says([tool, 'run', '-n', '3', '--resume', place, traps, '3'], RIGHT)
 
 
 def main():
@@ -38,8 +71,11 @@ def main():
             sys.exit(f'FAILED: {env} {" ".join(command)}: {said!r}, wanted {wanted!r}')
     found = [(nodes, env) for nodes in '123' for env in ({}, {'ROAM_TRANSPORT': 'udp'}, {'ROAM_THREADS': nodes})]
     for nodes, env in found[::4 if few else 1]:
-        if call([traps, nodes], **env) != 'as the document says\n':
-            sys.exit(f'FAILED: {env} {traps} {nodes}')
+        says([traps, nodes], RIGHT, **env)
+    env = {'ROAM_PROTOCOL': next(each['name'] for each in protocols if 'transactions' in each['properties'])}
+    says([traps, '3', 'tx'], RIGHT, **env)
+    stored(traps, tool, env)
+    resumed(traps, tool)
     print('ok')
 
 

@@ -1,11 +1,16 @@
 /*
  * The pieces of code of docs/porting.md, each used so that a wrong answer ends the program.
- * porting_traps NODES.
+ * porting_traps NODES [tx | store]: with the pieces that need a protocol with transactions, and
+ * with those that need a page server, too.
  */
 #include <roam/roam.h>
+#include <roam/save.h>
+#include <roam/tx.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define N     4096
 #define NODES 64
@@ -43,9 +48,12 @@ static struct shared {
 	struct sem sem;
 	size_t used, room;
 	long *list;
+	long accounts[2];
+	long steps[3];
 } *shared;
 
 static int limit;
+static const char *with = ""; /* "tx", "store" */
 
 /* The copy is in the heap, so that every node can follow the pointer. */
 static char *shared_strdup(const char *text)
@@ -151,10 +159,68 @@ static void append(long value)
 	roam_unlock(&shared->lock);
 }
 
+static void move(void *arg)
+{
+	const long *amount = arg;
+
+	shared->accounts[0] -= *amount;
+	shared->accounts[1] += *amount;
+}
+
+/* Every node moves 1 ten times. */
+static void move_all(void)
+{
+	long amount = 1, nodes = (long)roam_nodes();
+
+	for (int i = 0; i < 10; i++)
+		must(roam_tx(move, &amount, NULL) == ROAM_OK);
+	roam_barrier_all();
+	must(shared->accounts[0] == -10 * nodes && shared->accounts[1] == 10 * nodes);
+}
+
+static void count(void *arg)
+{
+	++*(long *)arg;
+}
+
+static void count_runs(void)
+{
+	long *runs = roam_root("runs", sizeof(*runs), ROAM_WRITE);
+
+	must(runs != NULL);
+	if (roam_node() == 0) {
+		must(roam_tx(count, runs, NULL) == ROAM_OK && roam_tx_durable() == ROAM_OK);
+		printf("run %ld\n", *runs);
+	}
+}
+
+static void advance(int step)
+{
+	if (roam_node() == 0)
+		shared->steps[step]++;
+	roam_barrier_all();
+}
+
+/* Each step is made once, by this run or by the one that it resumes. */
+static void resumed(void)
+{
+	struct { int step; } at = {0};
+
+	roam_resume_point(&at, sizeof(at)); /* a resumed run begins where it was saved */
+	for (; at.step < 3; at.step++) {
+		roam_resume_point(&at, sizeof(at));
+		advance(at.step);
+	}
+	must(shared->steps[0] == 1 && shared->steps[1] == 1 && shared->steps[2] == 1);
+	if (getenv("TRAPS_STOP") != NULL && roam_node() == 0)
+		kill(getpid(), SIGKILL);
+}
+
 static FILE *file;
 
 static void work(void)
 {
+	resumed();
 	must(limit == 7 && strcmp(shared->text, "shared text") == 0);
 	hand_over();
 	from_file(file);
@@ -171,6 +237,10 @@ static void work(void)
 	sem_down(&shared->sem);
 	roam_barrier_all();
 	must(shared->used == 20 * (size_t)roam_nodes());
+	if (*with != '\0')
+		move_all();
+	if (strcmp(with, "store") == 0)
+		count_runs();
 	if (roam_node() == 0)
 		printf("as the document says\n");
 }
@@ -179,6 +249,8 @@ int main(int argc, char **argv)
 {
 	unsigned nodes = argc > 1 ? (unsigned)atoi(argv[1]) : 2;
 
+	if (argc > 2)
+		with = argv[2];
 	shared = roam_alloc(sizeof(*shared));
 	must(shared != NULL);
 	file = tmpfile();
