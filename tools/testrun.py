@@ -9,11 +9,12 @@ usage: tools/test [--build NAME]... [--for FILE]... [quick | night | SUITE...]
               src/sync), the most useful first; may be given several times
   list        all builds, suites and tests, one name a line: BUILD SUITE TEST
   index       executes each test of `quick` by itself and notes what it executes, for --for
-  night       random programs with new seeds, in the world, on threads and on processes, fuzzers,
-              kernels and the search for what catches each mutant, until stopped (Ctrl-C, SIGTERM);
+  night       random programs with new seeds, in the world, on threads and on processes, also with
+              delays at atomic operations (build jitter), fuzzers, kernels and the search for what
+              catches each mutant, until stopped (Ctrl-C, SIGTERM);
               from seed ROAM_SEED on, if that is set; the commands that repeat failing seeds are
               printed, and kept in build/night.txt
-  --build     gcc, clang, asan, tsan, few or libsigsegv instead; may be given several times
+  --build     gcc, clang, asan, tsan, few, jitter or libsigsegv instead; may be given several times
 
 Ends with the line "N passed, N failed, N skipped"; fails if anything failed, or was skipped that
 tests/skips.txt does not permit.
@@ -57,6 +58,8 @@ BUILDS = {
     # Two of the protocols, as a user may choose them: heaps and tables without the others.
     'few': ('gcc', ['-Dwerror=true', '-Dprotocols=hlrc,ivy', '-Dbench=false', '-Dapps=false'],
             ['quick+unit', 'quick+sim', 'quick+litmus', 'multi_lone']),
+    # Threads that are delayed at random at atomic operations.
+    'jitter': ('gcc', ['-Djitter=true', '-Dcontracts=true', '-Dbench=false', '-Dapps=false'], ['threads']),
     # What the other builds leave out: libsigsegv's handler, and programs with a malloc of their
     # own.
     'libsigsegv': ('gcc', ['-Dwerror=true', '-Dsigsegv=libsigsegv', '-Djemalloc=disabled',
@@ -67,7 +70,7 @@ BUILDS = {
 # What `index` executes.
 COVER = {'cover': ('gcc', ['-Db_coverage=true', '-Dbench=false'], None)}
 WHOLE = ['gcc', 'clang']  # these compile everything, for the warnings; others what their tests need
-SLOWER = {'asan': 4, 'tsan': 8}
+SLOWER = {'asan': 4, 'tsan': 8, 'jitter': 4}
 # Lines of what failed tests printed, repeated at a run's end: of a long log only the end may be kept.
 SAID_EACH, SAID_ALL, SAID_COLUMNS = 15, 60, 160
 NIGHT_SECONDS = 600  # more for some seeds, of which each takes a second at most: they hang
@@ -401,7 +404,9 @@ NIGHT_SEEDS = [
     (['packed_test'], 50), (['packed_test', '--undo'], 20), (['provisional_test', '--mixed'], 50),
     (['rows_test'], 10), (['bands_test'], 50), (['racy_test'], 200), (['reliable_test'], 10),
     (['past_test'], 500), (['past_test', '--lossy'], 100), (['litmus_test', '--mixed'], 50),
-    (['threads_test'], 4), (['threads_test', '--lossy'], 4), (['threads_test', '--mixed'], 4)]
+    (['threads_test'], 4), (['threads_test', '--lossy'], 4), (['threads_test', '--mixed'], 4),
+    (['threads_test', '--teams'], 4), (['threads_test', '--teams', '--nodes', '1'], 4)]
+THREADS_ALONE = ['tsan', 'jitter']  # of these a night runs threads_test only; of jitter processes, too
 NIGHT_MUTANTS = 4   # searched anew in each round
 NIGHT_MODELS = 20   # rounds, of which one has the models that take minutes
 NIGHT_FUZZ = 60     # seconds of one fuzzer in each round
@@ -413,12 +418,23 @@ def turn_of(names, seed, count):
     return [names[(at + step) % len(names)] for step in range(count)]
 
 
+def processes_env(where):
+    """Where the programs of tests/multi are."""
+    return next(test['env'] for test in introspect(os.path.basename(where), '--tests')
+                if test['env'].get('MULTI_RANDOM'))
+
+
+def random_processes(where, seed):
+    """Random programs on real processes."""
+    return ([sys.executable, os.path.join(ROOT, 'tests', 'multi', 'random_run.py'), '--seeds', f'{seed}..{seed + 3}'],
+            processes_env(where))
+
+
 def night_processes(where, seed):
     """Jobs on real processes, and searches that take no seeds as tests do."""
-    tests = [test for test in introspect(os.path.basename(where), '--tests') if test['env'].get('MULTI_RANDOM')]
-    env = tests[0]['env']
+    env = processes_env(where)
     multi = os.path.join(ROOT, 'tests', 'multi')
-    yield [sys.executable, os.path.join(multi, 'random_run.py'), '--seeds', f'{seed}..{seed + 3}'], env
+    yield random_processes(where, seed)
     yield [sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--seeds', f'{seed}..{seed + 4}'], env
     # A round's seed is 200 more than that of the round before: the rounds go through the whole
     # product.
@@ -441,9 +457,12 @@ def night_processes(where, seed):
 def night_jobs(build, seed):
     """What one round runs, from `seed` on, as (command, environment)."""
     where = directory(build)
+    env = {'JITTER': str(seed)} if build == 'jitter' else {}
     for (name, *words), seeds in NIGHT_SEEDS:
-        if build != 'tsan' or name == 'threads_test':
-            yield [os.path.join(where, 'tests', name), *words, '--seeds', f'{seed}..{seed + seeds - 1}'], {}
+        if build not in THREADS_ALONE or name == 'threads_test':
+            yield [os.path.join(where, 'tests', name), *words, '--seeds', f'{seed}..{seed + seeds - 1}'], env
+    if build == 'jitter':
+        yield random_processes(where, seed)
     if build in ('gcc', 'clang'):
         yield from night_processes(where, seed)
 
@@ -485,7 +504,8 @@ def night(builds):
     """Runs random programs with new seeds, in the world and on processes, until stopped."""
     for build in builds:
         configure(build)
-        compile_build(build, None)
+        some = [test for test in declared_tests(build) if chosen(test, ['threads', 'multi_random'])]
+        compile_build(build, some if build == 'jitter' else None)
     seed = first = int(os.environ.get('ROAM_SEED') or int.from_bytes(os.urandom(4), 'little'))
     failures = rounds = 0
 
@@ -568,7 +588,7 @@ def main():
     builds = args.build or (['gcc'] if args.suite else list(BUILDS))
     started = time.monotonic()
     if args.suite == ['night']:
-        return night(args.build or ['gcc'])
+        return night(args.build or ['gcc', 'jitter'])
     if args.suite == ['list']:
         return list_tests(builds)
     if args.suite == ['index']:

@@ -110,8 +110,11 @@ static void seed_handlers(void)
 
 static void seed_remember(const struct seed_options *options, const char *protocol, uint64_t seed)
 {
-	int at = snprintf(replay, sizeof(replay), "replay: %s --protocol %s --seeds %lu",
-			  options->program, protocol, (unsigned long)seed);
+	const char *jitter = getenv("JITTER"); /* jitter.h */
+	int at = snprintf(replay, sizeof(replay), "replay: %s%.20s%s%s --protocol %s --seeds %lu",
+			  jitter != NULL ? "JITTER=" : "", jitter != NULL ? jitter : "",
+			  jitter != NULL ? " " : "", options->program, protocol,
+			  (unsigned long)seed);
 
 	if (options->nodes != 0)
 		at += snprintf(replay + at, sizeof(replay) - (size_t)at, " --nodes %u",

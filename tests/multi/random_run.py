@@ -21,6 +21,7 @@ threads' random programs do.
 """
 import argparse
 import itertools
+import os
 import random
 import re
 import sys
@@ -86,6 +87,8 @@ def drawn(seed, salt, way, protocols):
         for name in rng.choices(protocols, k=rng.randint(1, 3)):
             command += ['--region', name]
     env.update(way_env(way, seed, rng))
+    if os.environ.get('MULTI_JITTER'):  # delays at atomic operations: tests/lib/jitter.h
+        env['JITTER'] = str(rng.randrange(1, 1 << 32))
     return env, command
 
 

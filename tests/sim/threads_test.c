@@ -1,8 +1,9 @@
 /*
  * Random race-free programs on real threads: all nodes of a job are in one process, under the soft
  * engine, over the shm transport's rings, or each node uses three transports at once.  Every value
- * read is what the oracle expects; under ThreadSanitizer the core has no data race. Options:
- * seed_options.h.  Threads are not deterministic: a failing seed may need several tries.
+ * read is what the oracle expects; under ThreadSanitizer the core has no data race; in a build with
+ * -Djitter=true threads are delayed at random (lib/jitter.h). Options: seed_options.h.  Threads are
+ * not deterministic: a failing seed may need several tries.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -59,6 +60,7 @@ struct job {
 	int bells[NODES_MAX];
 	bool chaos;
 	bool kind_known;
+	uint32_t posts_bytes, barrier_slots; /* 0: as jobs have them */
 	uint64_t seed;
 	struct random_program *program;
 	void *bases[NODES_MAX];
@@ -207,6 +209,21 @@ static void job_teams(struct job *job, struct random_params *params, struct rng 
 		params->node_of[i] = (uint8_t)(i / job->options.threads);
 }
 
+/* What a generator of its own draws, which leaves to other draws what they had without these. */
+static void job_draw_more(struct job *job)
+{
+	struct rng rng = {job->seed ^ 0x70e5};
+
+	if (rng_one_in(&rng, 3))
+		job->options.erc = ROAMI_ERC_AUTO;
+	if (job->options.cache_pages != 0 && rng_one_in(&rng, 2))
+		job->options.cache_pages = 1;
+	if (rng_one_in(&rng, 4))
+		job->options.prefetch = 2;
+	job->posts_bytes = rng_one_in(&rng, 3) ? 256 : 0;
+	job->barrier_slots = rng_one_in(&rng, 4) ? 1 : 0;
+}
+
 static void job_draw(struct job *job, const struct seed_options *options,
 		     const struct roam_protocol *protocol, struct random_params *params)
 {
@@ -240,6 +257,7 @@ static void job_draw(struct job *job, const struct seed_options *options,
 	job->options.erc = rng_one_in(&rng, 2) ? ROAMI_ERC_UPDATE : ROAMI_ERC_INVALIDATE;
 	job->options.ivy = rng_one_in(&rng, 2) ? ROAMI_IVY_FIXED : ROAMI_IVY_DYNAMIC;
 	job->options.mirage_delta = rng_one_in(&rng, 2) ? rng_below(&rng, 200) : 0;
+	job_draw_more(job);
 	if (options->teams)
 		job_teams(job, params, &rng);
 	if (options->lossy)
@@ -348,6 +366,10 @@ static void job_open(struct job *job, const struct roam_protocol *protocol,
 		job->layout.ring_runs = 16;
 	if (job->seed % 3 == 1)
 		job->layout.lock_slots = 2;
+	if (job->posts_bytes != 0)
+		job->layout.posts_bytes = job->posts_bytes;
+	if (job->barrier_slots != 0)
+		job->layout.barrier_slots = job->barrier_slots;
 	job->initial = calloc(params->heap_pages, ROAMI_PAGE);
 	for (unsigned i = 0; i < job->nodes; i++) {
 		job->bases[i] = roami_os_reserve(job->layout.total);
@@ -414,6 +436,9 @@ static bool job_one(const struct seed_options *options, const struct roam_protoc
 	if (job == NULL)
 		abort();
 	alarm(SECONDS_MAX);
+#ifdef ROAM_TESTS_JITTER_H
+	roami_jitter_begin(seed);
+#endif
 	job->seed = seed;
 	job_draw(job, options, protocol, &params);
 	job_describe(job, protocol, &params);
