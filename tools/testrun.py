@@ -59,7 +59,7 @@ BUILDS = {
     'few': ('gcc', ['-Dwerror=true', '-Dprotocols=hlrc,ivy', '-Dbench=false', '-Dapps=false'],
             ['quick+unit', 'quick+sim', 'quick+litmus', 'multi_lone']),
     # Threads that are delayed at random at atomic operations.
-    'jitter': ('gcc', ['-Djitter=true', '-Dcontracts=true', '-Dbench=false', '-Dapps=false'], ['threads']),
+    'jitter': ('gcc', ['-Djitter=true', '-Dcontracts=true', '-Dbench=false', '-Dapps=false'], ['sim+threads']),
     # What the other builds leave out: libsigsegv's handler, and programs with a malloc of their
     # own.
     'libsigsegv': ('gcc', ['-Dwerror=true', '-Dsigsegv=libsigsegv', '-Djemalloc=disabled',
@@ -504,7 +504,7 @@ def night(builds):
     """Runs random programs with new seeds, in the world and on processes, until stopped."""
     for build in builds:
         configure(build)
-        some = [test for test in declared_tests(build) if chosen(test, ['threads', 'multi_random'])]
+        some = [test for test in declared_tests(build) if chosen(test, ['sim+threads', 'multi_random'])]
         compile_build(build, some if build == 'jitter' else None)
     seed = first = int(os.environ.get('ROAM_SEED') or int.from_bytes(os.urandom(4), 'little'))
     failures = rounds = 0
