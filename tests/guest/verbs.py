@@ -199,7 +199,7 @@ def bad_days(group):
 
 def frames(group):
     """Sockets of AF_XDP: two hosts and a switch, which are namespaces; loss, long frames, a killed node."""
-    for number, name in enumerate(('gs', 'ga', 'gb')):
+    for number, name in enumerate(('gs', 'ga', 'gb', 'gc')):
         group.do(f'ip netns add {name}; ip -n {name} link set lo up')
         if number == 0:
             group.do('ip -n gs link add br0 type bridge; ip -n gs addr add 10.78.0.9/24 dev br0; '
@@ -211,7 +211,7 @@ def frames(group):
     # Busybox, which starts the commands, would run its own ip.
     xdp = {'ROAM_TRANSPORT': 'xdp', 'ROAM_RSH': '/usr/bin/ip netns exec', 'ROAM_LOG': 'info'}
     on = ['/usr/bin/ip', 'netns', 'exec', 'gs', '@roam', 'run', '-n', '2', '-H', 'ga,gb']
-    none = 'for i in ga gb; do ip -n $i link show eth0 | grep -q xdp && wrong "{}" "a program is left"; done; true'
+    none = 'for i in ga gb gc; do ip -n $i link show eth0 | grep -q xdp && wrong "{}" "a program is left"; done; true'
 
     def jobs(what, modes=('generic', 'native')):
         for mode in modes:
@@ -228,6 +228,17 @@ def frames(group):
         if harness.protocols()[protocol] != 'ScC':
             group.run(f'xdp random {protocol}', ['/usr/bin/ip', 'netns', 'exec', 'gs', *random_words], '^right',
                       env={**xdp, 'ROAM_PROTOCOL': protocol})
+    # This kernel has no links for programs of tc: those of PastSet are of XDP, one at an interface.
+    shown = {'ROAM_SEAL': 'off', 'ROAM_PS_KERNEL': 'eth0', 'ROAM_RSH': '/usr/bin/ip netns exec',
+             'ROAM_STATS': '/tmp/stats.json'}
+    at = ['/usr/bin/ip', 'netns', 'exec', 'gs', '@roam', 'run', '-n', '3', '-H']
+    group.run('shown', [*at, 'ga,gb,gc', '@shown', '10', '300'], 'shown ok', env=shown)
+    group.do(r'''tr -d ' \n' </tmp/stats.json | grep -Eq '"ps_looks":\[0,[1-9][0-9]{2,},[1-9][0-9]{2,}\]' ||'''
+             ''' wrong shown "$(grep -A4 ps_looks /tmp/stats.json)"''')
+    group.do(none.format('shown'))
+    group.run('shown by one of two', [*at, 'ga,gb', '@shown', '3', '50'],
+              r'node 2: ROAM_PS_KERNEL=eth0 has no effect: .* \(before Linux 6.6 an interface has one such program\)$',
+              env=shown)
     for name in ('ga', 'gb'):
         group.do(f'tc -n gs qdisc add dev v{name} root netem loss 3% delay 200us reorder 5%')
     group.do('tc -n gs qdisc show dev vga | grep -q netem || wrong "loss" "no netem"')

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/if_link.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +38,22 @@ _Static_assert(ROAMI_SHOWN_BYTES % 8 == 0, "tuples are copied by words");
 
 enum label { NEXT, ANSWER, DONE };
 
+/*
+ * Where the program runs: behind the driver, where an interface has any number of such programs, by
+ * a link of Linux 6.6; before that one of XDP, generic, of which an interface has one.  (Filters of
+ * tc are older, but stay when their process is killed.)
+ */
+static const struct show_hook {
+	unsigned type, attach, flags;
+	int data, end;   /* in what the program is called with */
+	int next;        /* its verdict on frames of others */
+} hooks[] = {
+	{BPF_PROG_TYPE_SCHED_CLS, ROAMI_BPF_TCX_INGRESS, 0, offsetof(struct __sk_buff, data),
+	 offsetof(struct __sk_buff, data_end), ROAMI_BPF_TCX_NEXT},
+	{BPF_PROG_TYPE_XDP, BPF_XDP, XDP_FLAGS_SKB_MODE, offsetof(struct xdp_md, data),
+	 offsetof(struct xdp_md, data_end), XDP_PASS},
+};
+
 /* Leaves a frame to others, unless the value of that size at `place` is this one. */
 static void program_only(struct roami_bpf *program, unsigned char size, size_t place, uint32_t is)
 {
@@ -45,10 +62,11 @@ static void program_only(struct roami_bpf *program, unsigned char size, size_t p
 }
 
 /* The frame comes to register 8, its end to 9, if it is a look at elements of this node. */
-static void program_look(struct roami_bpf *program, const struct roami_show_at *at)
+static void program_look(struct roami_bpf *program, const struct roami_show_at *at,
+			 const struct show_hook *hook)
 {
-	roami_bpf_add(program, BPF_LOAD(BPF_W, 8, 1, offsetof(struct __sk_buff, data)));
-	roami_bpf_add(program, BPF_LOAD(BPF_W, 9, 1, offsetof(struct __sk_buff, data_end)));
+	roami_bpf_add(program, BPF_LOAD(BPF_W, 8, 1, hook->data));
+	roami_bpf_add(program, BPF_LOAD(BPF_W, 9, 1, hook->end));
 	roami_bpf_add(program, BPF_COPY(1, 8));
 	roami_bpf_add(program, BPF_BY(BPF_ADD, 1, TUPLE));
 	roami_bpf_jump(program, BPF_IF(BPF_JGT, 1, 9), NEXT);
@@ -106,11 +124,24 @@ static void program_copy(struct roami_bpf *program)
 	roami_bpf_add(program, BPF_STORE(BPF_W, 8, AT(found), 1));
 }
 
-static int program_make(const struct roami_show_at *at, int interface, int map)
+/* Sends the frame back. */
+static void program_send(struct roami_bpf *program, const struct show_hook *hook, int interface)
+{
+	if (hook->type == BPF_PROG_TYPE_XDP) {
+		roami_bpf_add(program, BPF_SET(0, XDP_TX));
+		return;
+	}
+	roami_bpf_add(program, BPF_SET(1, interface));
+	roami_bpf_add(program, BPF_SET(2, 0));
+	roami_bpf_add(program, BPF_HELP(BPF_FUNC_redirect));
+}
+
+static int program_make(const struct roami_show_at *at, int interface, int map,
+			const struct show_hook *hook)
 {
 	struct roami_bpf program = {.count = 0};
 
-	program_look(&program, at);
+	program_look(&program, at, hook);
 	roami_bpf_add(&program, BPF_SET(1, 0));
 	roami_bpf_add(&program, BPF_STORE(BPF_DW, 10, -8, 1)); /* for barriers */
 	roami_bpf_add(&program, BPF_STORE(BPF_W, 8, AT(found), 1));
@@ -126,14 +157,27 @@ static int program_make(const struct roami_show_at *at, int interface, int map)
 	roami_bpf_swap(&program, 8, BPF_H, 4, MAC + 4);
 	roami_bpf_swap(&program, 8, BPF_W, IP_FROM, IP_TO);
 	roami_bpf_swap(&program, 8, BPF_H, PORT_FROM, PORT_TO);
-	roami_bpf_add(&program, BPF_SET(1, interface));
-	roami_bpf_add(&program, BPF_SET(2, 0));
-	roami_bpf_add(&program, BPF_HELP(BPF_FUNC_redirect));
+	program_send(&program, hook, interface);
 	roami_bpf_add(&program, BPF_RETURN);
 	roami_bpf_label(&program, NEXT);
-	roami_bpf_add(&program, BPF_SET(0, ROAMI_BPF_TCX_NEXT));
+	roami_bpf_add(&program, BPF_SET(0, hook->next));
 	roami_bpf_add(&program, BPF_RETURN);
-	return roami_bpf_load(&program, BPF_PROG_TYPE_SCHED_CLS, ROAMI_BPF_TCX_INGRESS, 0);
+	return roami_bpf_load(&program, hook->type, hook->attach, 0);
+}
+
+/* The link of a program that is attached; -1 with errno. */
+static int program_attach(const struct roami_show_at *at, int interface, int map,
+			  const struct show_hook *hook)
+{
+	int program = program_make(at, interface, map, hook), link = -1, error;
+
+	if (program < 0)
+		return -1;
+	link = roami_bpf_attach(program, interface, hook->attach, hook->flags);
+	error = errno;
+	close(program);
+	errno = error;
+	return link;
 }
 
 /* The interface's address, and a port there that nobody else gets; false with errno. */
@@ -169,7 +213,7 @@ static bool show_address(struct roami_show *show, const char *name)
 /* The memory, and the program that reads it; false with errno. */
 static bool show_attach(struct roami_past *past, struct roami_show *show, const char *name)
 {
-	int interface = (int)if_nametoindex(name), program = -1, link = -1, error;
+	int interface = (int)if_nametoindex(name), link = -1, error;
 	int map = roami_bpf_make_map(BPF_MAP_TYPE_ARRAY, SHOWN_BYTES, 1, BPF_F_MMAPABLE);
 	void *shown = MAP_FAILED;
 
@@ -177,13 +221,11 @@ static bool show_attach(struct roami_past *past, struct roami_show *show, const 
 		shown = mmap(NULL, SHOWN_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
 	if (shown != MAP_FAILED) {
 		madvise(shown, SHOWN_BYTES, MADV_DONTFORK);
-		program = program_make(&show->at, interface, map);
+		link = program_attach(&show->at, interface, map, &hooks[0]);
+		if (link < 0 && errno == EINVAL)
+			link = program_attach(&show->at, interface, map, &hooks[1]);
 	}
-	if (program >= 0)
-		link = roami_bpf_attach(program, interface, ROAMI_BPF_TCX_INGRESS, 0);
 	error = errno;
-	if (program >= 0)
-		close(program);
 	if (map >= 0)
 		close(map);
 	if (link < 0 && shown != MAP_FAILED)
@@ -220,7 +262,8 @@ void roami_show_open(struct roami_past *past, struct roami_show *show)
 		return;
 	snprintf(why, sizeof(why), "%s%s", strerror(errno),
 		 errno == EPERM ? " (it needs CAP_BPF and CAP_NET_ADMIN)"
-		 : errno == EINVAL ? " (it needs Linux 6.6)" : "");
+		 : errno == EBUSY ? " (before Linux 6.6 an interface has one such program)"
+				  : "");
 	show_says(past, why);
 	roami_show_close(past, show);
 }
