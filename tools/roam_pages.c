@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "link/address.h"
 #include "os/os.h"
+#include "roam_serve.h"
 #include "roam_tool.h"
 #include "store/server.h"
 
@@ -142,31 +142,19 @@ static int serve_run(const struct pages_options *options, int stop)
 
 static int pages_serve(int argc, char **argv)
 {
-	struct pages_options options;
 	uint8_t key[ROAMI_CHANNEL_KEY];
-	char why[ROAMI_STORE_WHY];
+	struct pages_options options;
 	int status = pages_parse(&options, argc, argv, true), stop;
-	sigset_t ends;
 
 	if (status != 0)
 		return status - 1;
-	if (!roami_address_key(options.key, true, key, why, sizeof(why))) {
-		tool_say("pages serve: %s", why);
+	if (!tool_serve_key("pages", options.key, key))
 		return TOOL_FAILED;
-	}
 	options.params.key = key;
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN); /* nobody may read what it says */
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGTERM);
-	sigprocmask(SIG_BLOCK, &ends, NULL);
-	stop = roami_os_fd(signalfd(-1, &ends, SFD_CLOEXEC));
-	if (stop < 0) {
-		tool_say("pages serve: %s", strerror(errno));
-		return TOOL_FAILED;
-	}
-	return serve_run(&options, stop);
+	stop = tool_serve_stop("pages");
+	return stop < 0 ? TOOL_FAILED : serve_run(&options, stop);
 }
 
 /* ---------------------------------------------------------------------------------------- check */
@@ -207,14 +195,7 @@ static int pages_check(int argc, char **argv)
 
 int tool_pages(int argc, char **argv)
 {
-	if (argc > 1 && strcmp(argv[1], "serve") == 0)
-		return pages_serve(argc - 1, argv + 1);
-	if (argc > 1 && strcmp(argv[1], "check") == 0)
-		return pages_check(argc - 1, argv + 1);
-	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-		fputs(pages_usage, stdout);
-		return 0;
-	}
-	tool_say("pages what? serve or check; `roam pages --help`");
-	return TOOL_USAGE;
+	static const struct tool_part parts[2] = {{"serve", pages_serve}, {"check", pages_check}};
+
+	return tool_parts("pages", pages_usage, parts, argc, argv);
 }

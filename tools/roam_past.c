@@ -2,11 +2,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "api/api.h"
@@ -14,6 +12,7 @@
 #include "link/address.h"
 #include "pastset/attached/host.h"
 #include "roam_past.h"
+#include "roam_serve.h"
 #include "roam_tool.h"
 
 #define WHY_BYTES 512
@@ -204,26 +203,14 @@ static int past_serve(int argc, char **argv)
 {
 	struct past_options options = {.address = NULL};
 	uint8_t key[ROAMI_CHANNEL_KEY];
-	char why[WHY_BYTES];
 	int status = past_parse(&options, argc, argv, false), stop;
-	sigset_t ends;
 
 	if (status != 0)
 		return status - 1;
-	if (!roami_address_key(options.key, true, key, why, sizeof(why))) {
-		tool_say("past serve: %s", why);
+	if (!tool_serve_key("past", options.key, key))
 		return TOOL_FAILED;
-	}
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGINT);
-	sigaddset(&ends, SIGTERM);
-	sigprocmask(SIG_BLOCK, &ends, NULL);
-	stop = roami_os_fd(signalfd(-1, &ends, SFD_CLOEXEC));
-	if (stop < 0) {
-		tool_say("past serve: %s", strerror(errno));
-		return TOOL_FAILED;
-	}
-	return serve_run(&options, key, stop);
+	stop = tool_serve_stop("past");
+	return stop < 0 ? TOOL_FAILED : serve_run(&options, key, stop);
 }
 
 /* ------------------------------------------------------------------------------------------ top */
@@ -247,14 +234,7 @@ static int past_top(int argc, char **argv)
 
 int tool_past(int argc, char **argv)
 {
-	if (argc > 1 && strcmp(argv[1], "serve") == 0)
-		return past_serve(argc - 1, argv + 1);
-	if (argc > 1 && strcmp(argv[1], "top") == 0)
-		return past_top(argc - 1, argv + 1);
-	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-		fputs(past_usage, stdout);
-		return 0;
-	}
-	tool_say("past what? serve or top; `roam past --help`");
-	return TOOL_USAGE;
+	static const struct tool_part parts[2] = {{"serve", past_serve}, {"top", past_top}};
+
+	return tool_parts("past", past_usage, parts, argc, argv);
 }
