@@ -15,14 +15,15 @@
 #include "store/server.h"
 
 static const char pages_usage[] =
-	"usage: roam pages serve DIR ADDRESS [--key FILE] [--log MIB] [--snapshot MIB]\n"
-	"                        [--no-uring]\n"
+	"usage: roam pages serve DIR ADDRESS [--key FILE] [--read-key FILE] [--log MIB]\n"
+	"                        [--snapshot MIB] [--no-uring]\n"
 	"       roam pages check DIR\n"
 	"\n"
 	"serve keeps the pages that transactions of a job commit (ROAM_STORE=ADDRESS) in the\n"
 	"directory DIR, which it makes if need be.  It prints \"serving at ADDRESS\" when it is\n"
-	"ready, and ends at SIGINT or SIGTERM.  If the disk fails it ends with a line; what was\n"
-	"acknowledged as durable is kept.\n"
+	"ready, and ends at SIGINT or SIGTERM.  If the disk fails or is full it ends with a\n"
+	"line; what was acknowledged as durable is kept.  Begun on a full disk it serves what it\n"
+	"has, says so, and refuses commits until there is room.\n"
 	"\n"
 	"check verifies all files of a server that does not run, and prints how many commits,\n"
 	"pages and names they hold.\n"
@@ -31,19 +32,22 @@ static const char pages_usage[] =
 	"                     socket, with a /\n"
 	"  --key FILE         the key of server and clients; else the file that\n"
 	"                     ROAM_STORE_KEY names.  serve makes it if it does not exist\n"
+	"  --read-key FILE    a key whose clients only read; their commits are refused.  serve\n"
+	"                     makes it if it does not exist\n"
 	"  --log MIB          bytes of a file of the log (64)\n"
 	"  --snapshot MIB     how much log there is before a snapshot of all pages takes its\n"
 	"                     place (256), if the pages are not more\n"
 	"  --no-uring         write by pwrite and fdatasync, not by io_uring\n";
 
 static const struct option pages_long[] = {
-	{"key", required_argument, NULL, 'k'},      {"log", required_argument, NULL, 'l'},
-	{"snapshot", required_argument, NULL, 's'}, {"no-uring", no_argument, NULL, 'u'},
-	{"help", no_argument, NULL, 'h'},	    {NULL, 0, NULL, 0},
+	{"key", required_argument, NULL, 'k'}, {"read-key", required_argument, NULL, 'r'},
+	{"log", required_argument, NULL, 'l'}, {"snapshot", required_argument, NULL, 's'},
+	{"no-uring", no_argument, NULL, 'u'},  {"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
 };
 
 struct pages_options {
-	const char *key;
+	const char *key, *read_key;
 	struct roami_store_params params;
 };
 
@@ -66,6 +70,9 @@ static bool pages_option(struct pages_options *options, int letter)
 	switch (letter) {
 	case 'k':
 		options->key = optarg;
+		return true;
+	case 'r':
+		options->read_key = optarg;
 		return true;
 	case 'l':
 		return pages_mib(optarg, &options->params.log_bytes);
@@ -142,15 +149,22 @@ static int serve_run(const struct pages_options *options, int stop)
 
 static int pages_serve(int argc, char **argv)
 {
-	uint8_t key[ROAMI_CHANNEL_KEY];
+	uint8_t key[ROAMI_CHANNEL_KEY], read_key[ROAMI_CHANNEL_KEY];
 	struct pages_options options;
 	int status = pages_parse(&options, argc, argv, true), stop;
 
 	if (status != 0)
 		return status - 1;
-	if (!tool_serve_key("pages", options.key, key))
+	if (!tool_serve_key("pages", options.key, key) ||
+	    (options.read_key != NULL && !tool_serve_key("pages", options.read_key, read_key)))
 		return TOOL_FAILED;
 	options.params.key = key;
+	if (options.read_key != NULL)
+		options.params.read_key = read_key;
+	if (options.read_key != NULL && memcmp(key, read_key, sizeof(key)) == 0) {
+		tool_say("pages serve: the key to read with is the key to commit with, too");
+		return TOOL_FAILED;
+	}
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN); /* nobody may read what it says */
 	stop = tool_serve_stop("pages");

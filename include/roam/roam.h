@@ -113,7 +113,8 @@ extern "C" {
 	X(EKEY, 20, "the server has another key")                                  \
 	X(ELOST, 21, "the server, or a participant of an X-function, is gone or out of reach") \
 	X(EBUSY, 22, "the lock is held, or the endpoint open")                     \
-	X(ECHECKPOINT, 23, "no checkpoint that this program can load")
+	X(ECHECKPOINT, 23, "no checkpoint that this program can load")             \
+	X(EREADONLY, 24, "the server lets this program only read")
 
 #define ROAM_ERR_ENUM(name, value, text) ROAM_##name = value,
 enum roam_err { ROAM_ERRORS(ROAM_ERR_ENUM) };

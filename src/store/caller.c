@@ -8,6 +8,7 @@
 #include "os/os.h"
 
 #define COMMIT_LEAST ((size_t)16 << 10)
+#define FULL "commits are refused until there is room on the disk: %s"
 
 /* ------------------------------------------------------------------------------------ going out */
 
@@ -72,6 +73,10 @@ static bool open_make(struct roami_caller *caller, const struct roami_store_open
 {
 	struct roami_callers *callers = caller->callers;
 
+	if (callers->full[0] != '\0') {
+		caller_error(caller, 0, ROAM_ENOSPC, FULL, callers->full);
+		return false;
+	}
 	if (ask->heap_bytes == 0 || ask->heap_bytes > ROAMI_STORE_HEAP_MAX ||
 	    ask->heap_bytes % ROAMI_STORE_PAGE != 0) {
 		caller_error(caller, 0, ROAM_EINVAL, "a heap of %llu bytes cannot be stored",
@@ -87,7 +92,12 @@ static bool open_make(struct roami_caller *caller, const struct roami_store_open
 	callers->is.heap_at = ask->heap_at;
 	if (callers->make(callers->arg))
 		return true;
-	caller_error(caller, 0, ROAM_ESYSTEM, "%s", callers->failed);
+	if (callers->full[0] != '\0')
+		caller_error(caller, 0, ROAM_ENOSPC, FULL, callers->full);
+	else
+		caller_error(caller, 0, ROAM_ESYSTEM, "%s", callers->failed);
+	callers->is.heap_bytes = 0;
+	roami_state_free(&callers->state);
 	return false;
 }
 
@@ -141,7 +151,7 @@ static bool caller_opens(struct roami_caller *caller, const uint8_t *data, size_
 	if (bytes != sizeof(ask))
 		return false;
 	memcpy(&ask, data, sizeof(ask));
-	caller->reads = (ask.flags & ROAMI_STORE_READS) != 0;
+	caller->reads = caller->read_key || (ask.flags & ROAMI_STORE_READS) != 0;
 	if (ask.page_bytes != ROAMI_STORE_PAGE)
 		caller_error(caller, 0, ROAM_EMISMATCH,
 			     "it keeps pages of %u bytes, the program's have %u",
@@ -160,6 +170,8 @@ static bool caller_opens(struct roami_caller *caller, const uint8_t *data, size_
 	answer.pages = callers->state.pages;
 	answer.names = callers->state.name_count;
 	answer.epoch = callers->epoch;
+	answer.flags = (caller->reads ? ROAMI_STORE_READS : 0u) |
+		       (callers->full[0] != '\0' ? ROAMI_STORE_FULL : 0u);
 	return caller_send(caller, ROAMI_STORE_OPENED, 0, &answer, sizeof(answer), NULL, 0);
 }
 
@@ -168,10 +180,9 @@ static bool caller_opens(struct roami_caller *caller, const uint8_t *data, size_
 static bool caller_loads(struct roami_caller *caller, uint64_t number, const uint8_t *data,
 			 size_t bytes)
 {
-	static const struct roami_store_part none = {ROAMI_STORE_LAST, UINT32_MAX};
 	const struct roami_store_state *state = &caller->callers->state;
+	struct roami_store_part part = {.flags = ROAMI_STORE_LAST};
 	uint8_t entries[ROAMI_STORE_ENTRIES_MAX];
-	struct roami_store_part part = none;
 	struct roami_store_load ask;
 
 	if (bytes != sizeof(ask))
@@ -180,12 +191,13 @@ static bool caller_loads(struct roami_caller *caller, uint64_t number, const uin
 	if (ask.what > ROAMI_STORE_NAMES || ask.first > ask.end || ask.spare != 0)
 		return false;
 	part.next = ask.end;
+	part.serial = ask.what == ROAMI_STORE_PAGES ? caller->callers->serial : state->named;
 	if (state->heap_bytes == 0 || ask.first == ask.end)
 		return caller_send(caller, ROAMI_STORE_LOADED, number, &part, sizeof(part), NULL,
 				   0);
 	for (unsigned frame = 1; ask.first != ask.end; frame++) {
 		bytes = ask.what == ROAMI_STORE_PAGES
-				? roami_state_pages(state, ask.first, ask.end, entries,
+				? roami_state_pages(state, ask.since, ask.first, ask.end, entries,
 						    sizeof(entries), &ask.first)
 				: roami_state_names(state, ask.first, entries, sizeof(entries),
 						    &ask.first);
@@ -262,7 +274,8 @@ static bool commit_end(struct roami_caller *caller)
 		return caller_error(caller, caller->number, ROAM_ENOSPC,
 				    "it keeps at most %u names", ROAMI_STORE_NAMES_MAX);
 	}
-	if (!roami_state_apply(&callers->state, entries, commit->record.bytes)) {
+	if (!roami_state_apply(&callers->state, callers->serial + 1, entries,
+			       commit->record.bytes)) {
 		snprintf(callers->failed, sizeof(callers->failed), "no memory for names");
 		return false;
 	}
@@ -276,12 +289,28 @@ static bool commit_end(struct roami_caller *caller)
 			   NULL, 0);
 }
 
+/* A commit begins.  false: it is refused, which was told. */
+static bool commit_begin(struct roami_caller *caller)
+{
+	if (caller->reads) {
+		caller_error(caller, caller->number, ROAM_EREADONLY, "commits are refused: %s",
+			     caller->read_key ? "the key gives the right to read only"
+					      : "the client has said that it only reads");
+		return false;
+	}
+	if (caller->callers->full[0] != '\0') {
+		caller_error(caller, caller->number, ROAM_ENOSPC, FULL, caller->callers->full);
+		return false;
+	}
+	return commit_room(caller, 0);
+}
+
 static bool caller_commits(struct roami_caller *caller, uint64_t number, const uint8_t *data,
 			   size_t bytes)
 {
 	struct roami_store_part part;
 
-	if (bytes < sizeof(part) || caller->reads)
+	if (bytes < sizeof(part))
 		return false;
 	memcpy(&part, data, sizeof(part));
 	data += sizeof(part);
@@ -292,7 +321,7 @@ static bool caller_commits(struct roami_caller *caller, uint64_t number, const u
 	if (!caller->under_way) {
 		caller->under_way = true;
 		caller->number = number;
-		if (!commit_room(caller, 0))
+		if (!commit_begin(caller))
 			commit_drop(caller);
 	}
 	if (caller->commit != NULL && !commit_room(caller, bytes))
@@ -332,17 +361,53 @@ static bool caller_frame(struct roami_caller *caller, const uint8_t *text, size_
 	}
 }
 
+/* A frame by which the client sees whether the server has its key. */
+static void caller_welcome(struct roami_channel *channel, const uint8_t *key, const uint8_t *hello,
+			   uint8_t *at)
+{
+	const struct roami_store_head head = {.kind = ROAMI_STORE_WELCOME};
+
+	roami_channel_handshake(channel, ROAMI_STORE_MAGIC, key, false, hello);
+	roami_channel_close(channel, &(struct roam_part){&head, sizeof(head)}, 1, at);
+}
+
 static bool caller_hello(struct roami_caller *caller, const uint8_t *hello)
 {
-	uint8_t *at = roami_flow_room(&caller->out, ROAMI_CHANNEL_HELLO);
+	const struct roami_callers *callers = caller->callers;
+	const size_t bytes = ROAMI_CHANNEL_HELLO + 2 * ROAMI_STORE_WELCOME_BYTES;
+	uint8_t *at = roami_flow_room(&caller->out, bytes);
 
-	if (at == NULL || !roami_channel_init(&caller->channel, ROAMI_STORE_MAGIC, at) ||
-	    !roami_channel_handshake(&caller->channel, ROAMI_STORE_MAGIC, caller->callers->key,
-				     false, hello))
+	if (at == NULL || !roami_channel_init(&caller->channel, ROAMI_STORE_MAGIC, at))
 		return false;
-	caller->out.end += ROAMI_CHANNEL_HELLO;
+	caller->reader = caller->channel;
+	at += ROAMI_CHANNEL_HELLO;
+	caller_welcome(&caller->channel, callers->key, hello, at);
+	caller_welcome(&caller->reader, callers->read_key, hello, at + ROAMI_STORE_WELCOME_BYTES);
+	caller->out.end += bytes;
 	caller->met = true;
-	return caller_send(caller, ROAMI_STORE_WELCOME, 0, NULL, 0, NULL, 0);
+	return true;
+}
+
+/* Opens a frame; the first one shows by which of the keys the client is known. */
+static uint8_t *caller_open(struct roami_caller *caller, uint8_t *frame, uint32_t length)
+{
+	uint8_t first[ROAMI_CALLER_STRANGE], *text;
+
+	if (caller->known)
+		return roami_channel_open(&caller->channel, frame, length);
+	if (length > sizeof(first) - sizeof(length))
+		return NULL;
+	memcpy(first, frame, sizeof(length) + length);
+	text = roami_channel_open(&caller->channel, frame, length);
+	if (text == NULL) { /* it has used the frame up */
+		memcpy(frame, first, sizeof(length) + length);
+		caller->channel = caller->reader;
+		caller->read_key = true;
+		text = roami_channel_open(&caller->channel, frame, length);
+	}
+	caller->known = true;
+	roami_channel_fini(&caller->reader);
+	return text;
 }
 
 size_t roami_caller_take(struct roami_caller *caller, uint8_t *in, size_t bytes)
@@ -367,7 +432,7 @@ size_t roami_caller_take(struct roami_caller *caller, uint8_t *in, size_t bytes)
 			return SIZE_MAX;
 		if (bytes - at < sizeof(length) + length)
 			break;
-		text = roami_channel_open(&caller->channel, in + at, length);
+		text = caller_open(caller, in + at, length);
 		if (text == NULL || !caller_frame(caller, text, length - ROAMI_CHANNEL_TAG))
 			return SIZE_MAX;
 		at += sizeof(length) + length;
@@ -398,6 +463,7 @@ void roami_caller_fini(struct roami_caller *caller)
 	if (caller->next != NULL)
 		caller->next->before = caller->before;
 	roami_channel_fini(&caller->channel);
+	roami_channel_fini(&caller->reader);
 	memset(caller, 0, sizeof(*caller));
 }
 
@@ -406,4 +472,5 @@ void roami_callers_fini(struct roami_callers *callers)
 	roami_assert(callers->all == NULL);
 	roami_state_free(&callers->state);
 	explicit_bzero(callers->key, sizeof(callers->key));
+	explicit_bzero(callers->read_key, sizeof(callers->read_key));
 }

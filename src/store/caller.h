@@ -21,7 +21,7 @@
 
 /* What all connections share. */
 struct roami_callers {
-	uint8_t key[ROAMI_CHANNEL_KEY];
+	uint8_t key[ROAMI_CHANNEL_KEY], read_key[ROAMI_CHANNEL_KEY];
 	struct roami_store_state state;
 	struct roami_recovered is; /* what the store is */
 	uint64_t serial, durable;  /* the last commit received; on the disk */
@@ -30,8 +30,9 @@ struct roami_callers {
 	unsigned writers; /* connections of the job that may commit */
 	uint64_t staged, queued; /* bytes */
 	char failed[ROAMI_STORE_WHY]; /* why the server must stop; "": it need not */
+	char full[ROAMI_STORE_WHY];   /* why no commit can be written for now; "": one can */
 	struct roami_caller *all;
-	/* Makes the log of an empty store, of the heap in `is`.  false: why, in `failed`. */
+	/* Makes the log of an empty store, of the heap in `is`.  false: `failed`, or `full`. */
 	bool (*make)(void *arg);
 	/* Takes a commit, to be written. */
 	void (*put)(void *arg, struct roami_log_commit *commit);
@@ -42,8 +43,10 @@ struct roami_caller {
 	struct roami_callers *callers;
 	struct roami_caller *next, **before;
 	bool met, open, reads;
+	bool known;    /* by its key, of which channel is */
+	bool read_key; /* that is the one to read with */
 	bool lost; /* it is to be dropped, when what it has to be told is sent */
-	struct roami_channel channel;
+	struct roami_channel channel, reader;
 	struct roami_flow out;
 	struct roami_log_commit *commit; /* that is not whole; NULL: none */
 	size_t commit_room;

@@ -173,9 +173,35 @@ static enum roam_err meet_hello(struct roami_store_client *client, const uint8_t
 	return ROAM_OK;
 }
 
-/* The frame of that kind; an error of the server is told in `why`. */
-static enum roam_err meet_frame(struct roami_store_client *client, uint32_t kind, void *to,
-				size_t want, char *why, size_t why_bytes)
+/* The server's frames for either key: one of them is closed with ours. */
+static enum roam_err meet_welcome(struct roami_store_client *client)
+{
+	enum roam_err err = ROAM_OK;
+	bool ours = false;
+
+	while (client->have < 2 * ROAMI_STORE_WELCOME_BYTES && err == ROAM_OK)
+		err = client_read(client, client->until);
+	if (err != ROAM_OK)
+		return err == ROAM_ETIMEDOUT ? ROAM_EAGAIN : err;
+	for (unsigned i = 0; i < 2 && !ours; i++) {
+		struct roami_channel before = client->channel;
+		uint8_t *frame = client->in + i * ROAMI_STORE_WELCOME_BYTES;
+		uint32_t length;
+
+		memcpy(&length, frame, sizeof(length));
+		if (length != ROAMI_STORE_WELCOME_BYTES - sizeof(length))
+			return ROAM_EKEY;
+		ours = roami_channel_open(&client->channel, frame, length) != NULL;
+		if (!ours)
+			client->channel = before;
+	}
+	client_drop(client, 2 * ROAMI_STORE_WELCOME_BYTES);
+	return ours ? ROAM_OK : ROAM_EKEY;
+}
+
+/* The server's answer; an error is told in `why`. */
+static enum roam_err meet_opened(struct roami_store_client *client,
+				 struct roami_store_opened *opened_p, char *why, size_t why_bytes)
 {
 	struct roami_store_error error;
 	struct roami_store_head head;
@@ -193,14 +219,14 @@ static enum roam_err meet_frame(struct roami_store_client *client, uint32_t kind
 		snprintf(why, why_bytes, "%.*s", (int)bytes,
 			 (const char *)data + sizeof(error));
 		return error.err == ROAM_EBUSY || error.err == ROAM_EMISMATCH ||
-				       error.err == ROAM_ENOMEM || error.err == ROAM_EINVAL
+				       error.err == ROAM_ENOMEM || error.err == ROAM_EINVAL ||
+				       error.err == ROAM_ENOSPC
 			       ? (enum roam_err)error.err
 			       : ROAM_ESYSTEM;
 	}
-	if (head.kind != kind || bytes != want)
+	if (head.kind != ROAMI_STORE_OPENED || bytes != sizeof(*opened_p))
 		return ROAM_EPROTO;
-	if (want > 0)
-		memcpy(to, data, want);
+	memcpy(opened_p, data, sizeof(*opened_p));
 	return ROAM_OK;
 }
 
@@ -213,13 +239,12 @@ static enum roam_err meet(struct roami_store_client *client, const char *address
 
 	why[0] = '\0';
 	if (err == ROAM_OK)
-		err = meet_frame(client, ROAMI_STORE_WELCOME, NULL, 0, why, why_bytes);
+		err = meet_welcome(client);
 	if (err == ROAM_OK &&
 	    !roami_store_send(client, ROAMI_STORE_OPEN, 0, &part, 1, client->until))
 		err = ROAM_ELOST;
 	if (err == ROAM_OK)
-		err = meet_frame(client, ROAMI_STORE_OPENED, opened_p, sizeof(*opened_p), why,
-				 why_bytes);
+		err = meet_opened(client, opened_p, why, why_bytes);
 	if (err == ROAM_OK || why[0] != '\0')
 		return err;
 	if (err == ROAM_EKEY)
@@ -270,10 +295,10 @@ void roami_store_disconnect(struct roami_store_client *client)
 
 /* -------------------------------------------------------------------------------------- loading */
 
+typedef void load_each(void *arg, const struct roami_store_entry *entry, const uint8_t *data);
+
 /* Calls `each` with the entries of one frame. */
-static bool load_entries(const uint8_t *data, size_t bytes, uint32_t what,
-			 void (*each)(void *arg, const struct roami_store_entry *entry,
-				      const uint8_t *data),
+static bool load_entries(const uint8_t *data, size_t bytes, uint32_t what, load_each *each,
 			 void *arg)
 {
 	struct roami_store_entry entry;
@@ -292,44 +317,113 @@ static bool load_entries(const uint8_t *data, size_t bytes, uint32_t what,
 	return bytes == 0;
 }
 
-enum roam_err roami_store_load(struct roami_store_client *client, uint32_t what, uint32_t first,
-			       uint32_t end,
-			       void (*each)(void *arg, const struct roami_store_entry *entry,
-					    const uint8_t *data),
-			       void *arg)
+/* The serial numbers of the answers to LOADs. */
+struct load_span {
+	uint64_t least, most;
+};
+
+static bool load_ask(struct roami_store_client *client, const struct roami_store_load *ask)
 {
-	struct roami_store_load ask = {.what = what, .first = first, .end = end};
-	const struct roam_part asked = {&ask, sizeof(ask)};
-	struct roami_store_part part = {.flags = ROAMI_STORE_LAST};
+	const struct roam_part asked = {ask, sizeof(*ask)};
+
+	return roami_store_send(client, ROAMI_STORE_LOAD, 1, &asked, 1,
+				roami_os_now_ns() + MEET_NS);
+}
+
+/* The answer to one LOAD, up to its last frame; *next_p: what to go on with. */
+static enum roam_err load_answer(struct roami_store_client *client, uint32_t what,
+				 uint32_t *next_p, load_each *each, void *arg,
+				 struct load_span *span)
+{
+	uint64_t until = roami_os_now_ns() + MEET_NS;
+	struct roami_store_part part = {.flags = 0};
 	struct roami_store_head head;
 	const uint8_t *data;
-	enum roam_err err;
 	size_t bytes;
 
-	while (ask.first < end) {
-		uint64_t until = roami_os_now_ns() + MEET_NS;
+	while ((part.flags & ROAMI_STORE_LAST) == 0) {
+		enum roam_err err = roami_store_receive(client, until, &head, &data, &bytes);
 
-		if ((part.flags & ROAMI_STORE_LAST) != 0 &&
-		    !roami_store_send(client, ROAMI_STORE_LOAD, 1, &asked, 1, until))
-			return ROAM_ELOST;
-		err = roami_store_receive(client, until, &head, &data, &bytes);
 		if (err != ROAM_OK)
 			return err;
-		if (head.kind == ROAMI_STORE_DURABLE) {
-			part.flags = 0;
+		if (head.kind == ROAMI_STORE_DURABLE)
 			continue;
-		}
 		if (head.kind != ROAMI_STORE_LOADED || bytes < sizeof(part))
 			return ROAM_EPROTO;
 		memcpy(&part, data, sizeof(part));
 		if (!load_entries(data + sizeof(part), bytes - sizeof(part), what, each, arg))
 			return ROAM_EPROTO;
-		if ((part.flags & ROAMI_STORE_LAST) != 0 && part.next <= ask.first)
-			return ROAM_EPROTO;
-		if ((part.flags & ROAMI_STORE_LAST) != 0)
-			ask.first = part.next;
 	}
+	if (part.next <= *next_p)
+		return ROAM_EPROTO;
+	*next_p = part.next;
+	span->least = part.serial < span->least ? part.serial : span->least;
+	span->most = part.serial > span->most ? part.serial : span->most;
 	return ROAM_OK;
+}
+
+/* Loads [ask->first, ask->end). */
+static enum roam_err load_rest(struct roami_store_client *client, struct roami_store_load *ask,
+			       load_each *each, void *arg, struct load_span *span)
+{
+	enum roam_err err = ROAM_OK;
+
+	while (ask->first < ask->end && err == ROAM_OK)
+		err = load_ask(client, ask)
+			      ? load_answer(client, ask->what, &ask->first, each, arg, span)
+			      : ROAM_ELOST;
+	return err;
+}
+
+enum roam_err roami_store_load(struct roami_store_client *client, uint32_t what, uint32_t first,
+			       uint32_t end, load_each *each, void *arg)
+{
+	struct roami_store_load ask = {.what = what, .first = first, .end = end};
+	struct load_span span = {UINT64_MAX, 0};
+
+	return load_rest(client, &ask, each, arg, &span);
+}
+
+/*
+ * What was changed behind commit `since`.  Pages and names are asked for in one breath, so that no
+ * commit comes between the two answers if each is one.
+ */
+static enum roam_err load_round(struct roami_store_client *client,
+				const struct roami_store_loader *loader, uint64_t since,
+				struct load_span *paged, struct load_span *named)
+{
+	struct roami_store_load pages = {ROAMI_STORE_PAGES, 0, UINT32_MAX, 0, since};
+	struct roami_store_load names = {ROAMI_STORE_NAMES, 0, UINT32_MAX, 0, 0};
+	enum roam_err err;
+
+	*paged = *named = (struct load_span){UINT64_MAX, 0};
+	if (!load_ask(client, &pages) || !load_ask(client, &names))
+		return ROAM_ELOST;
+	loader->begin(loader->arg);
+	err = load_answer(client, pages.what, &pages.first, loader->page, loader->arg, paged);
+	if (err == ROAM_OK)
+		err = load_answer(client, names.what, &names.first, loader->name, loader->arg,
+				  named);
+	if (err == ROAM_OK)
+		err = load_rest(client, &pages, loader->page, loader->arg, paged);
+	if (err == ROAM_OK)
+		err = load_rest(client, &names, loader->name, loader->arg, named);
+	return err;
+}
+
+enum roam_err roami_store_load_all(struct roami_store_client *client,
+				   const struct roami_store_loader *loader, uint64_t *serial_p)
+{
+	struct load_span paged, named;
+	enum roam_err err;
+
+	*serial_p = 0;
+	do {
+		err = load_round(client, loader, *serial_p, &paged, &named);
+		*serial_p = paged.least;
+	} while (err == ROAM_OK && (paged.least != paged.most || named.least != named.most ||
+				    named.most > paged.most));
+	return err;
 }
 
 /* -------------------------------------------------------------------------------------- commits */

@@ -14,7 +14,7 @@ struct roami_store_client;
  * ROAM_EINVAL (the address), ROAM_ELOST (no server is there), ROAM_EAGAIN (it does not answer),
  * ROAM_EPROTO (no page server of this version), ROAM_EKEY, ROAM_ENOMEM, ROAM_ESYSTEM; those with
  * which the server refuses: ROAM_EMISMATCH (another heap size, page size or address), ROAM_EBUSY
- * (another job has the store).
+ * (another job has the store), ROAM_ENOSPC (it is empty, and there is no room on its disk).
  */
 enum roam_err roami_store_connect(struct roami_store_client **client_p, const char *address,
 				  const uint8_t *key, const struct roami_store_open *open,
@@ -42,13 +42,28 @@ int roami_store_fd(const struct roami_store_client *client);
 
 /*
  * Calls `each` with each page (`where` is its number, `from` 0, `bytes` ROAMI_STORE_PAGE), or with
- * each name (`from` bytes of it, then the value).  For the time before other frames are under way.
+ * each name (`from` bytes of it, then the value).  For the time before other frames are under way,
+ * and for a client that may commit: while others do, what it gets may be of several moments.
  */
 enum roam_err roami_store_load(struct roami_store_client *client, uint32_t what, uint32_t first,
 			       uint32_t end,
 			       void (*each)(void *arg, const struct roami_store_entry *entry,
 					    const uint8_t *data),
 			       void *arg);
+
+/*
+ * All pages and names as of one commit, which *serial_p tells, while others commit: gets again what
+ * was changed meanwhile.  A page may be told more than once: the last time counts; so do the names
+ * that follow the last call of `begin`.
+ */
+struct roami_store_loader {
+	void (*begin)(void *arg);
+	void (*page)(void *arg, const struct roami_store_entry *entry, const uint8_t *data);
+	void (*name)(void *arg, const struct roami_store_entry *entry, const uint8_t *data);
+	void *arg;
+};
+enum roam_err roami_store_load_all(struct roami_store_client *client,
+				   const struct roami_store_loader *loader, uint64_t *serial_p);
 
 /*
  * A commit, gathered: add entries, then send.  roami_store_add splits it into frames and sends

@@ -3,8 +3,9 @@
  * (link/channel.h), over TCP or a Unix socket; docs/wire.md, "Page server".  Numbers are in the
  * order of the machine, which is x86-64.
  *
- * The client says hello; the server answers with its own and WELCOME, which shows the client that
- * the server knows the key; the client's OPEN shows it to the server, which answers OPENED.
+ * The client says hello; the server answers with its own and a WELCOME for each of its keys, the
+ * one to read and commit with and the one to read with, which shows the client that the server
+ * knows its key; the client's OPEN shows it to the server, which answers OPENED.
  */
 #ifndef ROAMI_STORE_FRAMES_H
 #define ROAMI_STORE_FRAMES_H
@@ -13,7 +14,7 @@
 
 #include "link/channel.h"
 
-#define ROAMI_STORE_MAGIC "roamst01" /* the last two: the version of the format */
+#define ROAMI_STORE_MAGIC "roamst02" /* the last two: the version of the format */
 
 #define ROAMI_STORE_PAGE       4096u
 #define ROAMI_STORE_KEY_MAX    64u                /* bytes of a record's name */
@@ -44,8 +45,10 @@ struct roami_store_head {
 	uint64_t number; /* of what is asked, the client's choice; answers bear it; else 0 */
 };
 
-/* What the client is. */
-enum { ROAMI_STORE_READS = 1 /* it commits nothing, and may be of any job */ };
+enum {
+	ROAMI_STORE_READS = 1, /* the client commits nothing, and may be of any job */
+	ROAMI_STORE_FULL = 2   /* of the server: there is no room, commits are refused */
+};
 
 struct roami_store_open {
 	uint8_t job[16]; /* random, of all nodes of one job */
@@ -64,6 +67,8 @@ struct roami_store_opened {
 	uint64_t pages;   /* that the store has */
 	uint64_t names;
 	uint64_t epoch;   /* commits from before this serial number are of earlier jobs */
+	uint32_t flags;   /* READS: it asked so, or has the key to read with */
+	uint32_t spare;   /* 0 */
 };
 
 /* Pages in [first, end) that the store has, in this order, or all names. */
@@ -73,14 +78,16 @@ struct roami_store_load {
 	uint32_t what;
 	uint32_t first, end;
 	uint32_t spare; /* 0 */
+	uint64_t since; /* pages: only those that a later commit changed; names: 0 */
 };
 
-/* A piece of a commit or of an answer. */
+/* A piece of a commit or of an answer, which is of one moment. */
 enum { ROAMI_STORE_LAST = 1 };
 
 struct roami_store_part {
 	uint32_t flags;
 	uint32_t next; /* LOADED, the last one: what to load next; == end: nothing; COMMIT: 0 */
+	uint64_t serial; /* LOADED: of the last commit; of names, that changed one; COMMIT: 0 */
 };
 
 /*
@@ -114,6 +121,9 @@ struct roami_store_error {
 #define ROAMI_STORE_FRAME_MAX                                                  \
 	(sizeof(struct roami_store_head) + sizeof(struct roami_store_part) + \
 	 ROAMI_STORE_ENTRIES_MAX + ROAMI_CHANNEL_EXTRA)
+
+/* WELCOME. */
+#define ROAMI_STORE_WELCOME_BYTES (sizeof(struct roami_store_head) + ROAMI_CHANNEL_EXTRA)
 
 static inline uint64_t roami_store_entry_bytes(const struct roami_store_entry *entry)
 {

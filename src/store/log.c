@@ -66,6 +66,19 @@ static bool log_repeat(struct roami_log *log, const struct roami_recovered *reco
 	return good;
 }
 
+/* The file could not be made: takes up no room. */
+static void log_undo(struct roami_log *log, const char *part)
+{
+	int err = errno;
+
+	if (log->fd >= 0) {
+		close(log->fd);
+		unlinkat(log->directory, part, 0);
+	}
+	log->fd = -1;
+	errno = err;
+}
+
 /* Makes the file for the commits from `number` on; with its name it counts. */
 static bool log_begin(struct roami_log *log, uint64_t number,
 		      const struct roami_recovered *recovered, char why[ROAMI_STORE_WHY])
@@ -89,9 +102,11 @@ static bool log_begin(struct roami_log *log, uint64_t number,
 		log_repeat(log, recovered)) &&
 	       roami_disk_sync(log->disk, log->fd) &&
 	       roami_disk_rename(log->disk, log->directory, part, name);
-	if (!good)
-		return log_fails("cannot be made", number, why);
-	return true;
+	if (good)
+		return true;
+	log_fails("cannot be made", number, why);
+	log_undo(log, part);
+	return false;
 }
 
 /* The file before says that another one follows, so that it is missed if it is lost. */

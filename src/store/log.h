@@ -35,7 +35,8 @@ struct roami_log {
 
 /*
  * Begins a file behind what was recovered, whose end it repeats if it is not known to be on the
- * disk.  false: `why`, with errno.  After any failure the log is to be closed.
+ * disk.  false: `why`, with errno; if `fd` is -1 then the directory is as before, and it may be
+ * called again later.  After any other failure the log is to be closed.
  */
 bool roami_log_open(struct roami_log *log, int directory, struct roami_disk *disk, uint64_t limit,
 		    const struct roami_recovered *recovered, char why[ROAMI_STORE_WHY]);
@@ -61,5 +62,7 @@ bool roami_snapshot_write(int directory, struct roami_disk *disk,
 			  uint8_t *room);
 /* From now on it counts, and what is older does not: removes that.  false, with errno. */
 bool roami_snapshot_commit(int directory, struct roami_disk *disk, uint64_t serial);
+/* Removes one that does not count. */
+void roami_snapshot_drop(int directory, uint64_t serial);
 
 #endif

@@ -171,14 +171,14 @@ static enum roam_err recovery_open(struct recovery *recovery, bool snapshot, uin
 	return recovery_head(recovery);
 }
 
-static enum roam_err recovery_apply(struct recovery *recovery, uint64_t offset,
+static enum roam_err recovery_apply(struct recovery *recovery, uint64_t serial, uint64_t offset,
 				    const struct roami_record *record)
 {
 	const uint8_t *entries = (const uint8_t *)(record + 1);
 
 	if (!roami_state_fits(recovery->state, entries, record->bytes))
 		return recovery_damaged(recovery, ROAMI_READ_BAD, offset);
-	if (!roami_state_apply(recovery->state, entries, record->bytes))
+	if (!roami_state_apply(recovery->state, serial, entries, record->bytes))
 		return recovery_fails(recovery, ROAM_ENOMEM, "there is no memory for the names");
 	return ROAM_OK;
 }
@@ -213,7 +213,7 @@ static enum roam_err snapshot_read(struct recovery *recovery, uint64_t number)
 			       roami_record_end(offset, record) != recovery->reader.bytes)))
 			return recovery_damaged(recovery, ROAMI_READ_BAD, offset);
 		if (!ended)
-			err = recovery_apply(recovery, offset, record);
+			err = recovery_apply(recovery, number, offset, record);
 		offset = roami_record_end(offset, record);
 	}
 	recovery->is->snapshot = recovery->is->serial = recovery->is->sure = number;
@@ -229,6 +229,7 @@ struct log_place {
 	uint64_t sure;
 	uint64_t sure_end; /* where the records up to there end */
 	bool sealed;
+	bool ended; /* the record before was an END */
 };
 
 /*
@@ -265,7 +266,7 @@ static enum roam_err log_record(struct recovery *recovery, struct log_place *pla
 	}
 	if (record->kind == ROAMI_RECORD_COMMIT && record->serial == place->serial) {
 		if (place->serial == recovery->is->serial + 1) {
-			err = recovery_apply(recovery, place->offset, record);
+			err = recovery_apply(recovery, place->serial, place->offset, record);
 			recovery->is->serial = place->serial;
 		}
 		place->serial++;
@@ -274,6 +275,7 @@ static enum roam_err log_record(struct recovery *recovery, struct log_place *pla
 	} else if (record->kind != ROAMI_RECORD_END || record->serial != place->serial - 1) {
 		err = recovery_damaged(recovery, ROAMI_READ_BAD, place->offset);
 	}
+	place->ended = record->kind == ROAMI_RECORD_END;
 	place->offset = roami_record_end(place->offset, record);
 	return err;
 }
@@ -282,7 +284,7 @@ static enum roam_err log_record(struct recovery *recovery, struct log_place *pla
 static enum roam_err log_read(struct recovery *recovery, uint64_t number, uint64_t next)
 {
 	struct log_place place = {sizeof(struct roami_file_head), number, number - 1,
-				  sizeof(struct roami_file_head), false};
+				  sizeof(struct roami_file_head), false, false};
 	enum roam_err err = recovery_open(recovery, false, number);
 	const struct roami_record *record;
 	bool last = next == UINT64_MAX;
@@ -305,6 +307,7 @@ static enum roam_err log_read(struct recovery *recovery, uint64_t number, uint64
 	}
 	if (place.serial < next && !last)
 		return recovery_damaged(recovery, ROAMI_READ_BAD, place.offset);
+	recovery->is->ended = place.ended && place.offset == recovery->reader.bytes;
 	if (last && place.sure >= recovery->is->sure) {
 		recovery->is->sure = place.sure;
 		recovery->is->from = place.sure_end;
@@ -354,7 +357,7 @@ enum roam_err roami_store_recover(int directory, struct roami_store_state *state
 	const struct roami_store_files *files = &recovery.files;
 	enum roam_err err = ROAM_OK;
 
-	*recovered = (struct roami_recovered){.serial = 0};
+	*recovered = (struct roami_recovered){.ended = true};
 	why[0] = '\0';
 	if (!roami_files_list(&recovery.files, directory))
 		err = recovery_fails(&recovery, ROAM_ESYSTEM, "the directory cannot be read: %s",

@@ -31,6 +31,7 @@ struct roami_recovered {
 	uint64_t from, to; /* these of its bytes */
 	uint64_t snapshot; /* 0: none */
 	uint64_t read;    /* bytes of files */
+	bool ended; /* the server before ended in order, or there was none: no receipt is lost */
 };
 
 /*

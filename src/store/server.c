@@ -28,6 +28,8 @@
 #define SECOND_MS     1000
 #define FULL_MS       100 /* no connection is accepted, once the system had no room for one */
 #define SPARE_FDS     16u /* descriptors that connections leave to files of the log and snapshots */
+#define ROOM_NS       1000000000u /* between two looks for room on the disk, if there was none */
+#define ROOM_BYTES    ((size_t)1 << 20) /* that there must be */
 #define LAST_NS       1000000000u /* time for clients to take the last frames */
 
 /* A connection. */
@@ -51,6 +53,7 @@ struct roami_store_server {
 	struct roami_writer writer;
 	bool writes; /* the writer runs */
 	bool put;    /* it has got commits since it was last woken */
+	uint64_t looked; /* when there was no room on the disk */
 	uint64_t done;
 	int epoll, listener, wake;
 	uint64_t full_ns; /* none is accepted until then, or until one closes; 0: all are */
@@ -353,6 +356,7 @@ static void snapshot_end(struct roami_store_server *server)
 		err = errno;
 	if (err == 0)
 		return;
+	roami_snapshot_drop(server->directory, server->snapshot);
 	snprintf(line, sizeof(line), "pages serve: snapshot %llu was not written: %s",
 		 (unsigned long long)server->snapshot, strerror(err));
 	server->params.say(line);
@@ -370,6 +374,11 @@ static void snapshot_consider(struct roami_store_server *server)
 
 /* ----------------------------------------------------------------------------------- the log */
 
+static bool no_room(int err)
+{
+	return err == ENOSPC || err == EDQUOT || err == EFBIG;
+}
+
 static void server_put(void *arg, struct roami_log_commit *commit)
 {
 	struct roami_store_server *server = arg;
@@ -381,16 +390,67 @@ static void server_put(void *arg, struct roami_log_commit *commit)
 static bool server_make(void *arg)
 {
 	struct roami_store_server *server = arg;
+	char why[ROAMI_STORE_WHY];
 	struct roami_log log;
 
 	if (!roami_log_open(&log, server->directory, &server->disk, server->params.log_bytes,
-			    &server->callers.is, server->callers.failed))
+			    &server->callers.is, why)) {
+		memcpy(log.fd < 0 && no_room(errno) ? server->callers.full
+						    : server->callers.failed,
+		       why, sizeof(why));
 		return false;
+	}
 	server->writes = roami_writer_start(&server->writer, &log, server->wake);
 	if (!server->writes)
 		snprintf(server->callers.failed, sizeof(server->callers.failed),
 			 "no thread for the log: %s", strerror(errno));
 	return server->writes;
+}
+
+/* Whether the disk takes some bytes now. */
+static bool room_there(const struct roami_store_server *server)
+{
+	struct iovec part = {server->room, ROOM_BYTES};
+	int fd = roami_os_fd(openat(server->directory, "room",
+				    O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+	struct roami_disk disk = {.ring = NULL};
+	bool good;
+
+	if (fd < 0)
+		return false;
+	unlinkat(server->directory, "room", 0);
+	good = roami_disk_write(&disk, fd, 0, &part, 1) && roami_disk_sync(&disk, fd);
+	close(fd);
+	return good;
+}
+
+/* There was no room for a log: looks now and then, and goes on if there is.  false: that failed. */
+static bool server_look(struct roami_store_server *server)
+{
+	struct roami_callers *callers = &server->callers;
+
+	if (callers->full[0] == '\0' || roami_os_now_ns() - server->looked < ROOM_NS)
+		return true;
+	server->looked = roami_os_now_ns();
+	if (!room_there(server))
+		return true;
+	if (callers->is.heap_bytes != 0 && !server_make(server))
+		return callers->failed[0] == '\0';
+	callers->full[0] = '\0';
+	callers->durable = callers->serial;
+	server->params.say("pages serve: there is room again: commits are taken");
+	server_go_on(server);
+	return true;
+}
+
+static void server_full(struct roami_store_server *server)
+{
+	char line[ROAMI_STORE_WHY + 80];
+
+	snprintf(line, sizeof(line), "pages serve: %s; commits are refused until there is room",
+		 server->callers.full);
+	server->looked = roami_os_now_ns();
+	server->params.say(line);
 }
 
 /* The log has news.  false: it has failed. */
@@ -434,7 +494,7 @@ static int server_sleep_ms(const struct roami_store_server *server)
 {
 	if (server->full_ns != 0)
 		return FULL_MS;
-	return server->strangers > 0 ? SECOND_MS : -1;
+	return server->strangers > 0 || server->callers.full[0] != '\0' ? SECOND_MS : -1;
 }
 
 enum roam_err roami_store_serve(struct roami_store_server *server, int stop,
@@ -462,6 +522,7 @@ enum roam_err roami_store_serve(struct roami_store_server *server, int stop,
 		if (server->put)
 			roami_writer_go(&server->writer);
 		server->put = false;
+		good = good && server_look(server);
 		server_patience(server);
 		server_free_closed(server);
 		snapshot_consider(server);
@@ -535,11 +596,15 @@ static enum roam_err open_files(struct roami_store_server *server, char why[ROAM
 		return roami_os_secret(callers->is.store, sizeof(callers->is.store))
 			       ? ROAM_OK
 			       : ROAM_ESYSTEM;
-	if (!server_make(server)) {
-		memcpy(why, callers->failed, ROAMI_STORE_WHY);
-		return ROAM_ESYSTEM;
+	if (server_make(server))
+		return ROAM_OK;
+	if (callers->full[0] != '\0') {
+		callers->durable = callers->is.sure;
+		server_full(server);
+		return ROAM_OK;
 	}
-	return ROAM_OK;
+	memcpy(why, callers->failed, ROAMI_STORE_WHY);
+	return ROAM_ESYSTEM;
 }
 
 static enum roam_err open_sockets(struct roami_store_server *server, char *at, size_t at_bytes,
@@ -573,6 +638,9 @@ enum roam_err roami_store_open(struct roami_store_server **server_p,
 	server->params = *params;
 	server->directory = server->lock = server->listener = server->child_fd = -1;
 	memcpy(server->callers.key, params->key, sizeof(server->callers.key));
+	if (params->read_key != NULL)
+		memcpy(server->callers.read_key, params->read_key,
+		       sizeof(server->callers.read_key));
 	server->callers.make = server_make;
 	server->callers.put = server_put;
 	server->callers.arg = server;
@@ -580,7 +648,9 @@ enum roam_err roami_store_open(struct roami_store_server **server_p,
 	server->room = roami_os_reserve(ROAMI_SNAPSHOT_ROOM);
 	server->epoll = roami_os_fd(epoll_create1(EPOLL_CLOEXEC));
 	server->wake = roami_os_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (server->room != NULL && server->epoll >= 0 && server->wake >= 0)
+	if (server->room != NULL && server->epoll >= 0 && server->wake >= 0 &&
+	    (params->read_key != NULL || roami_os_secret(server->callers.read_key,
+							 sizeof(server->callers.read_key))))
 		err = open_files(server, why);
 	if (err == ROAM_OK)
 		err = open_sockets(server, at, at_bytes, why);

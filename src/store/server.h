@@ -12,7 +12,7 @@
 struct roami_store_params {
 	const char *directory; /* made if it is not there */
 	const char *address;
-	const uint8_t *key;
+	const uint8_t *key, *read_key; /* NULL: none */
 	uint64_t log_bytes;      /* of a file of the log */
 	uint64_t snapshot_bytes; /* of all of the log, and the state as often as that */
 	bool uring;
@@ -25,7 +25,8 @@ struct roami_store_server;
 int roami_store_directory(const char *path, bool make, int *lock_p, char why[ROAMI_STORE_WHY]);
 
 /*
- * Recovers what there is and listens; `at`: the address as clients may use it.  ROAM_EINVAL (the
+ * Recovers what there is and listens; `at`: the address as clients may use it.  If there is no room
+ * for a log it serves what it has, says so, and refuses commits until there is.  ROAM_EINVAL (the
  * address), ROAM_EPROTO (the files are damaged), ROAM_EMISMATCH (of another version), ROAM_ENOMEM,
  * ROAM_ESYSTEM; `why` says why.
  */

@@ -48,7 +48,7 @@ static bool snapshot_fill(struct snapshot *snapshot, const struct roami_store_st
 	uint32_t end = roami_state_heap_pages(state), at = 0;
 
 	while (at < end) {
-		bytes = roami_state_pages(state, at, end, entries, left, &at);
+		bytes = roami_state_pages(state, 0, at, end, entries, left, &at);
 		if (bytes > 0 && !snapshot_put(snapshot, room, ROAMI_RECORD_CHUNK, bytes))
 			return false;
 	}
@@ -90,6 +90,14 @@ bool roami_snapshot_write(int directory, struct roami_disk *disk,
 		close(snapshot.fd);
 	errno = err;
 	return good;
+}
+
+void roami_snapshot_drop(int directory, uint64_t serial)
+{
+	char name[ROAMI_FILE_NAME], part[ROAMI_FILE_NAME + 8];
+
+	snapshot_names(serial, name, part);
+	unlinkat(directory, part, 0);
 }
 
 static bool trim_one(int directory, bool snapshot, uint64_t number)

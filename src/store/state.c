@@ -11,11 +11,17 @@ static size_t have_bytes(uint64_t heap_bytes)
 	return (heap_bytes / ROAMI_STORE_PAGE + 63) / 64 * sizeof(uint64_t);
 }
 
+static size_t changed_bytes(uint64_t heap_bytes)
+{
+	return heap_bytes / ROAMI_STORE_PAGE * sizeof(uint64_t);
+}
+
 bool roami_state_make(struct roami_store_state *state, uint64_t heap_bytes)
 {
 	state->heap = roami_os_reserve_sparse(heap_bytes);
 	state->have = roami_os_reserve_sparse(have_bytes(heap_bytes));
-	if (state->heap == NULL || state->have == NULL) {
+	state->changed = roami_os_reserve_sparse(changed_bytes(heap_bytes));
+	if (state->heap == NULL || state->have == NULL || state->changed == NULL) {
 		state->heap_bytes = heap_bytes;
 		roami_state_free(state);
 		return false;
@@ -30,6 +36,8 @@ void roami_state_free(struct roami_store_state *state)
 		roami_os_unmap(state->heap, state->heap_bytes);
 	if (state->have != NULL)
 		roami_os_unmap(state->have, have_bytes(state->heap_bytes));
+	if (state->changed != NULL)
+		roami_os_unmap(state->changed, changed_bytes(state->heap_bytes));
 	for (uint32_t i = 0; i < state->name_count; i++)
 		free(state->names[i]);
 	memset(state, 0, sizeof(*state));
@@ -137,24 +145,29 @@ static bool name_apply(struct roami_store_state *state, const struct roami_store
 	return true;
 }
 
-static void page_apply(struct roami_store_state *state, const struct roami_store_entry *entry,
-		       const uint8_t *data)
+static void page_apply(struct roami_store_state *state, uint64_t serial,
+		       const struct roami_store_entry *entry, const uint8_t *data)
 {
+	state->changed[entry->where] = serial;
 	state->pages += !roami_state_has(state, entry->where);
 	state->have[entry->where / 64] |= UINT64_C(1) << entry->where % 64;
 	memcpy(state->heap + (size_t)entry->where * ROAMI_STORE_PAGE + entry->from, data,
 	       entry->bytes);
 }
 
-bool roami_state_apply(struct roami_store_state *state, const uint8_t *entries, size_t bytes)
+bool roami_state_apply(struct roami_store_state *state, uint64_t serial, const uint8_t *entries,
+		       size_t bytes)
 {
 	struct roami_store_entry entry;
 
 	for (size_t at = 0; at < bytes; at += roami_store_entry_bytes(&entry)) {
 		memcpy(&entry, entries + at, sizeof(entry));
-		if (entry.kind == ROAMI_STORE_BYTES)
-			page_apply(state, &entry, entries + at + sizeof(entry));
-		else if (!name_apply(state, &entry, entries + at + sizeof(entry)))
+		if (entry.kind == ROAMI_STORE_BYTES) {
+			page_apply(state, serial, &entry, entries + at + sizeof(entry));
+			continue;
+		}
+		state->named = serial;
+		if (!name_apply(state, &entry, entries + at + sizeof(entry)))
 			return false;
 	}
 	return true;
@@ -185,20 +198,29 @@ static void entry_write(uint8_t *to, const struct roami_store_entry *entry, cons
 	       roami_store_entry_bytes(entry) - sizeof(*entry) - entry->bytes);
 }
 
-size_t roami_state_pages(const struct roami_store_state *state, uint32_t first, uint32_t end,
-			 uint8_t *entries, size_t room, uint32_t *next_p)
+/* The first page from there on that a commit behind `since` changed. */
+static uint32_t pages_next(const struct roami_store_state *state, uint64_t since, uint32_t page)
+{
+	page = roami_state_next(state, page);
+	while (page < roami_state_heap_pages(state) && state->changed[page] <= since)
+		page = roami_state_next(state, page + 1);
+	return page;
+}
+
+size_t roami_state_pages(const struct roami_store_state *state, uint64_t since, uint32_t first,
+			 uint32_t end, uint8_t *entries, size_t room, uint32_t *next_p)
 {
 	struct roami_store_entry entry = {.kind = ROAMI_STORE_BYTES, .bytes = ROAMI_STORE_PAGE};
 	size_t bytes = 0;
 
-	first = roami_state_next(state, first);
+	first = pages_next(state, since, first);
 	while (first < end && first < roami_state_heap_pages(state) &&
 	       roami_store_entry_bytes(&entry) <= room - bytes) {
 		entry.where = first;
 		entry_write(entries + bytes, &entry,
 			    state->heap + (size_t)first * ROAMI_STORE_PAGE);
 		bytes += roami_store_entry_bytes(&entry);
-		first = roami_state_next(state, first + 1);
+		first = pages_next(state, since, first + 1);
 	}
 	*next_p = first < end && first < roami_state_heap_pages(state) ? first : end;
 	return bytes;

@@ -1,8 +1,8 @@
 /*
  * libFuzzer: what comes to a page server (store/caller.c).  A stranger gets no further than its
- * hello, whatever it sends; a client that knows the key may say anything: it is answered, or it is
- * dropped; what is to be written is whole entries within the heap, in order, and what the server
- * has in memory is what these entries make.
+ * hello, whatever it sends; a client that knows a key may say anything: it is answered, or it is
+ * dropped; what is to be written is of a client that may commit, whole entries within the heap, in
+ * order, and what the server has in memory is what these entries make.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct client {
 	struct roami_caller caller;
 	struct roami_channel channel;
+	bool read_key; /* it has that one */
 	bool dropped;
 };
 
 static struct roami_callers callers;
 static struct client clients[CALLERS];
+static const struct client *speaks;
 static struct roami_store_state shadow;
 static uint64_t put_serial;
 static uint8_t frame[ROAMI_STORE_FRAME_MAX];
@@ -54,10 +56,12 @@ static bool server_make(void *arg)
 static void server_put(void *arg, struct roami_log_commit *commit)
 {
 	(void)arg;
+	must(!speaks->read_key && !speaks->caller.reads && callers.full[0] == '\0');
 	must(commit->record.serial == ++put_serial);
 	must(commit->record.bytes <= ROAMI_STORE_COMMIT_MAX && commit->record.bytes % 8 == 0);
 	must(roami_state_fits(&shadow, roami_log_entries(commit), commit->record.bytes));
-	must(roami_state_apply(&shadow, roami_log_entries(commit), commit->record.bytes));
+	must(roami_state_apply(&shadow, put_serial, roami_log_entries(commit),
+			       commit->record.bytes));
 	callers.queued -= sizeof(*commit) + commit->record.bytes;
 	free(commit);
 }
@@ -76,9 +80,9 @@ static void client_hears(struct client *client)
 		text = roami_channel_open(&client->channel, out->bytes + out->at, length);
 		must(text != NULL && length <= ROAMI_STORE_FRAME_MAX - sizeof(length));
 		memcpy(&head, text, sizeof(head));
-		must(head.kind == ROAMI_STORE_WELCOME || head.kind == ROAMI_STORE_OPENED ||
-		     head.kind == ROAMI_STORE_LOADED || head.kind == ROAMI_STORE_RECEIPT ||
-		     head.kind == ROAMI_STORE_DURABLE || head.kind == ROAMI_STORE_ERROR);
+		must(head.kind == ROAMI_STORE_OPENED || head.kind == ROAMI_STORE_LOADED ||
+		     head.kind == ROAMI_STORE_RECEIPT || head.kind == ROAMI_STORE_DURABLE ||
+		     head.kind == ROAMI_STORE_ERROR);
 		out->at += sizeof(length) + length;
 	}
 }
@@ -91,6 +95,7 @@ static void client_says(struct client *client, const void *data, size_t bytes)
 	if (client->dropped)
 		return;
 	length = roami_channel_close(&client->channel, &part, 1, frame);
+	speaks = client;
 	took = roami_caller_take(&client->caller, frame, length);
 	must(took == length || took == SIZE_MAX || (took == 0 && client->caller.lost));
 	client->dropped = took != length;
@@ -107,16 +112,22 @@ static void client_begin(struct client *client, bool opens, bool reads)
 		  .open = {.heap_bytes = HEAP,
 			   .page_bytes = ROAMI_STORE_PAGE,
 			   .flags = reads ? ROAMI_STORE_READS : 0}};
+	struct roami_flow *out = &client->caller.out;
 	uint8_t hello[ROAMI_CHANNEL_HELLO];
 
 	roami_caller_init(&client->caller, &callers);
 	client->dropped = false;
 	must(roami_channel_init(&client->channel, ROAMI_STORE_MAGIC, hello));
 	must(roami_caller_take(&client->caller, hello, sizeof(hello)) == sizeof(hello));
-	must(roami_channel_handshake(&client->channel, ROAMI_STORE_MAGIC, callers.key, true,
-				     client->caller.out.bytes));
-	client->caller.out.at = ROAMI_CHANNEL_HELLO;
-	client_hears(client);
+	must(roami_channel_handshake(&client->channel, ROAMI_STORE_MAGIC,
+				     client->read_key ? callers.read_key : callers.key, true,
+				     out->bytes));
+	must(out->end == ROAMI_CHANNEL_HELLO + 2 * ROAMI_STORE_WELCOME_BYTES);
+	must(roami_channel_open(&client->channel,
+				out->bytes + ROAMI_CHANNEL_HELLO +
+					(client->read_key ? ROAMI_STORE_WELCOME_BYTES : 0),
+				ROAMI_STORE_WELCOME_BYTES - sizeof(uint32_t)) != NULL);
+	out->at = out->end;
 	if (opens)
 		client_says(client, &says, sizeof(says));
 }
@@ -124,8 +135,10 @@ static void client_begin(struct client *client, bool opens, bool reads)
 /* Frames: whose, how long, and the bytes. */
 static void talk(const uint8_t *data, size_t size, uint8_t how)
 {
-	for (unsigned i = 0; i < CALLERS; i++)
+	for (unsigned i = 0; i < CALLERS; i++) {
+		clients[i].read_key = (how >> 2 * i & 32) != 0;
 		client_begin(&clients[i], (how >> i & 2) == 0, (how >> i & 8) != 0);
+	}
 	while (size >= 3) {
 		struct client *client = &clients[data[0] % CALLERS];
 		size_t bytes = (size_t)(data[1] | data[2] << 8);
@@ -184,6 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	memset(&callers, 0, sizeof(callers));
 	memcpy(callers.key, "a key of thirty-two bytes, known", sizeof(callers.key));
+	memcpy(callers.read_key, "a key of thirty-two bytes, reads", sizeof(callers.read_key));
 	callers.make = server_make;
 	callers.put = server_put;
 	put_serial = 0;

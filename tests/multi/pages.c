@@ -4,8 +4,9 @@
  *
  * usage: pages_client ADDRESS KEY_FILE commit JOB CLIENT COUNT   goes on behind what is there;
  *                              prints "r N SERIAL" of receipts, "d SERIAL" of what is durable
- *        pages_client ADDRESS KEY_FILE show   verifies all pages, prints the serial number and the
- *                              n of each client
+ *        pages_client ADDRESS KEY_FILE show   verifies all pages, as of one moment while others
+ *                              commit; prints the serial number of that, the one that is durable,
+ *                              and the n of each client
  *        pages_client ADDRESS KEY_FILE open HEAP_PAGES JOB   opens; prints why it is refused
  */
 #include <inttypes.h>
@@ -72,15 +73,20 @@ static int fails(const char *what)
 	return 1;
 }
 
-static bool load(struct roami_store_client *client)
+static void no_name(void *arg)
 {
-	return roami_store_load(client, ROAMI_STORE_PAGES, 0, CLIENTS * OWN, each_page, NULL) ==
-		       ROAM_OK &&
-	       roami_store_load(client, ROAMI_STORE_NAMES, 0, UINT32_MAX, each_name, NULL) ==
-		       ROAM_OK;
+	(void)arg;
+	memset(last, 0, sizeof(last));
 }
 
-/* What comes next is said; false: the server is gone. */
+static bool load(struct roami_store_client *client, uint64_t *serial_p)
+{
+	static const struct roami_store_loader loader = {no_name, each_page, each_name, NULL};
+
+	return roami_store_load_all(client, &loader, serial_p) == ROAM_OK;
+}
+
+/* What comes next is said; false: the server is gone, or refuses a commit. */
 static bool hear(struct roami_store_client *client, uint64_t *receipt_p, uint64_t *durable_p)
 {
 	struct roami_store_receipt receipt;
@@ -89,8 +95,13 @@ static bool hear(struct roami_store_client *client, uint64_t *receipt_p, uint64_
 	size_t bytes;
 
 	if (roami_store_receive(client, roami_os_now_ns() + WAIT_NS, &head, &data, &bytes) !=
-		    ROAM_OK ||
-	    bytes != sizeof(receipt) ||
+	    ROAM_OK)
+		return false;
+	if (head.kind == ROAMI_STORE_ERROR && head.number != 0)
+		fprintf(stderr, "pages_client: %.*s\n",
+			(int)(bytes - sizeof(struct roami_store_error)),
+			(const char *)data + sizeof(struct roami_store_error));
+	if (bytes != sizeof(receipt) ||
 	    (head.kind != ROAMI_STORE_RECEIPT && head.kind != ROAMI_STORE_DURABLE))
 		return false;
 	memcpy(&receipt, data, sizeof(receipt));
@@ -123,7 +134,7 @@ static int commits(struct roami_store_client *client, unsigned me, uint64_t coun
 	uint64_t receipt = 0, durable = 0, before;
 	uint64_t end;
 
-	if (!load(client))
+	if (!load(client, &before))
 		return fails("nothing could be loaded");
 	end = last[me] + count;
 	for (uint64_t n = last[me] + 1; n <= end; n++) {
@@ -147,8 +158,9 @@ static int commits(struct roami_store_client *client, unsigned me, uint64_t coun
 static int show(struct roami_store_client *client, const struct roami_store_opened *opened)
 {
 	struct stretch stretch;
+	uint64_t serial;
 
-	if (!load(client))
+	if (!load(client, &serial))
 		return fails("nothing could be loaded");
 	for (unsigned c = 0; c < CLIENTS; c++)
 		for (uint64_t n = 1; n <= last[c]; n++)
@@ -162,7 +174,7 @@ static int show(struct roami_store_client *client, const struct roami_store_open
 			fprintf(stderr, "pages_client: page %u is none of these commits'\n", page);
 			return 1;
 		}
-	printf("%" PRIu64 " %" PRIu64, opened->serial, opened->durable);
+	printf("%" PRIu64 " %" PRIu64, serial, opened->durable);
 	for (unsigned c = 0; c < CLIENTS; c++)
 		printf(" %" PRIu64, last[c]);
 	printf("\n");

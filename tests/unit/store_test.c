@@ -144,7 +144,8 @@ static bool rig_commit(struct rig *rig, unsigned count)
 		commit->record.serial = ++serial;
 		commit->record.bytes =
 			(uint32_t)commit_entries(serial, roami_log_entries(commit));
-		roami_state_apply(&rig->state, roami_log_entries(commit), commit->record.bytes);
+		roami_state_apply(&rig->state, serial, roami_log_entries(commit),
+				  commit->record.bytes);
 		*end = commit;
 		end = &commit->next;
 	}
@@ -175,7 +176,7 @@ static bool state_is(const struct roami_store_state *state, uint64_t serial)
 
 	CU_ASSERT_FATAL(roami_state_make(&wanted, HEAP));
 	for (uint64_t n = 1; n <= serial; n++)
-		roami_state_apply(&wanted, entries, commit_entries(n, entries));
+		roami_state_apply(&wanted, n, entries, commit_entries(n, entries));
 	good = state->heap_bytes == HEAP && memcmp(state->heap, wanted.heap, HEAP) == 0 &&
 	       state->pages == wanted.pages && state->have[0] == wanted.have[0] &&
 	       state->name_count == wanted.name_count;
@@ -238,6 +239,7 @@ static void test_forth_and_back(void)
 			for (unsigned turn = 0; turn < 6; turn++) {
 				CU_ASSERT(rig_open(&rig, limit));
 				CU_ASSERT(rig_is(&rig, serial));
+				CU_ASSERT(rig.is.ended == (turn == 0 || turn % 2 == 1));
 				for (unsigned i = 0; i < turn * 2; i++) {
 					CU_ASSERT(rig_commit(&rig, 1 + i % 3));
 					serial += 1 + i % 3;
@@ -456,6 +458,36 @@ static void test_every_step(void)
 	CU_ASSERT(steps > 40);
 }
 
+/* There is no room for a new log, at each step of it: the old ones stay, until there is room. */
+static void test_no_room(void)
+{
+	bool ended = false;
+	unsigned again = 0;
+
+	for (unsigned step = 1; !ended; step++) {
+		enum roam_err err;
+		struct rig rig;
+
+		rig_make(&rig);
+		CU_ASSERT(rig_open(&rig, 400) && rig_commit(&rig, 2) && rig_commit(&rig, 1));
+		recover(&rig, &err);
+		CU_ASSERT(err == ROAM_OK && rig.is.sure == 2 && rig_is(&rig, 3));
+		rig.fails = rig.steps + step;
+		ended = roami_log_open(&rig.log, rig.directory, &rig.disk, 400, &rig.is, rig.why);
+		if (!ended && rig.log.fd < 0) {
+			CU_ASSERT(unlinkat(rig.directory, "log.0000000000000003.part", 0) != 0);
+			CU_ASSERT(roami_log_open(&rig.log, rig.directory, &rig.disk, 400, &rig.is,
+						 rig.why));
+			CU_ASSERT(rig_commit(&rig, 1));
+			again++;
+		}
+		recover(&rig, &err);
+		CU_ASSERT(err == ROAM_OK && rig_is(&rig, ended || rig.is.serial == 3 ? 3 : 4));
+		rig_remove(&rig);
+	}
+	CU_ASSERT(again >= 4); /* head, repeated commit, sync, name */
+}
+
 /* A full disk: a file may have so many bytes, of every number. */
 static void test_full(void)
 {
@@ -538,7 +570,8 @@ int main(int argc, char **argv)
 		{"forth and back", test_forth_and_back}, {"torn at every byte", test_torn},
 		{"holes", test_holes},			 {"flips of every byte", test_flips},
 		{"stale records", test_stale},		 {"missing files", test_missing},
-		{"failing at every step", test_every_step}, {"full disk", test_full},
+		{"failing at every step", test_every_step}, {"no room", test_no_room},
+		{"full disk", test_full},
 		{"entries", test_entries},		 CU_TEST_INFO_NULL};
 
 	return unit_main("store", tests, argc, argv);
