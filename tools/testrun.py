@@ -436,6 +436,9 @@ def night_processes(where, seed):
     multi = os.path.join(ROOT, 'tests', 'multi')
     yield random_processes(where, seed)
     yield [sys.executable, os.path.join(multi, 'kernels_chaos.py'), '--seeds', f'{seed}..{seed + 4}'], env
+    # Half a second each: as many as a night is asked to have.
+    for first in range(seed // 200 * 500, seed // 200 * 500 + 500, 250):
+        yield [sys.executable, os.path.join(multi, 'crashed.py')], {**env, 'CRASHED_SEEDS': f'{first}..{first + 249}'}
     # A round's seed is 200 more than that of the round before: the rounds go through the whole
     # product.
     yield ([sys.executable, os.path.join(multi, 'kernels_cover.py'), '--product', str(seed // 200 * 40),

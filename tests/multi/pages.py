@@ -30,7 +30,7 @@ def must(holds, what):
 class Server:
     """A page server in a directory of its own; it may be killed and started again."""
 
-    def __init__(self, *options, file_bytes=None, descriptors=None):
+    def __init__(self, *options, file_bytes=None, descriptors=None, env=None):
         self.place = tempfile.TemporaryDirectory(prefix='roam-pages-')
         self.directory = os.path.join(self.place.name, 'store')
         self.key = os.path.join(self.place.name, 'key')
@@ -38,6 +38,7 @@ class Server:
         self.options = options
         self.file_bytes = file_bytes
         self.descriptors = descriptors
+        self.env = env
         self.process = None
 
     def command(self):
@@ -45,12 +46,12 @@ class Server:
 
     def limit(self):
         if self.file_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (self.file_bytes, self.file_bytes))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self.file_bytes, resource.RLIM_INFINITY))
         if self.descriptors is not None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
 
     def start(self):
-        self.process = subprocess.Popen(self.command(), env=clean_env({}), stdout=subprocess.PIPE,
+        self.process = subprocess.Popen(self.command(), env=clean_env(self.env), stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, preexec_fn=self.limit)
         line = self.process.stdout.readline()
         if not re.fullmatch(r'serving at \S+\n', line):
@@ -72,8 +73,8 @@ class Server:
                 must(ended == (0, '', ''), f'the server ended with {ended}')
         self.place.cleanup()
 
-    def client(self, *words):
-        return [program('pages_client'), self.address, self.key, *(str(word) for word in words)]
+    def client(self, *words, key=None):
+        return [program('pages_client'), self.address, key or self.key, *(str(word) for word in words)]
 
     def show(self):
         """The serial number of the last commit, and the last commit of each client, all verified."""
@@ -176,7 +177,92 @@ def full(uring):
         journal.compare(*server.show())
 
 
+def room_again():
+    """A server that begins on a full disk serves what it has, refuses commits, and takes them when there is room."""
+    server, journal = Server(file_bytes=300000), Journal()
+    with server:
+        clients = commit(server, 1, 100000)
+        must(server.process.wait(timeout=30) == 1, 'the disk was not full')
+        server.process.communicate()
+        collect(journal, clients)
+        server.file_bytes = 40
+        server.start()
+        line = server.process.stderr.readline()
+        must(re.fullmatch(r'roam: pages serve: log\.\w+ cannot be made: File too large; commits are refused until '
+                          r'there is room\n', line), line)
+        shown = [int(word) for word in expect(server.client('show')).out.split()]
+        journal.compare(shown[0], shown[2:])
+        must(shown[1] < shown[0], f'{shown}: what no record vouches for is durable')
+        expect(server.client('commit', 1, 0, 5), status=3,
+               err=r'commits are refused until there is room on the disk: log\.\w+ cannot be made: File too large$')
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        line = server.process.stderr.readline()
+        must(line == 'roam: pages serve: there is room again: commits are taken\n', line)
+        must(collect(journal, commit(server, 1, 20)) == [0] * CLIENTS, 'a client failed')
+        server.end()
+        server.file_bytes = None
+        server.start()
+        journal.compare(*server.show())
+
+
+def no_store_yet():
+    """The disk is full before the first client comes, which is refused; the next one has a store."""
+    server = Server(file_bytes=70)  # a key is shorter, the head of a log longer
+    with server:
+        expect(server.client('commit', 1, 0, 5), status=1, err='commits are refused until there is room on the disk: ')
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        must('there is room again' in server.process.stderr.readline(), 'no line')
+        expect(server.client('commit', 1, 0, 5))
+
+
+def bad_disk(how, line):
+    """A write or a sync fails: the server ends with a line, and has all that it acknowledged, and no commit torn."""
+    server = Server('--no-uring', env={'LD_PRELOAD': program('bad_disk'), 'BAD_DISK': how})
+    journal = Journal()
+    with server:
+        clients = commit(server, 1, 100000)
+        out, err = server.process.communicate(timeout=30)
+        must(out == '' and server.process.returncode == 1 and re.fullmatch(
+            rf'roam: pages serve: log\.\w+ {line}; what was acknowledged as durable is kept\n', err),
+             f'{server.process.returncode}: {err!r}')
+        collect(journal, clients)
+        must(journal.durable > 10, 'nothing was durable')
+        server.env = None
+        server.start()
+        journal.compare(*server.show())
+
+
+def short_writes():
+    """Writes that take a part only go on with the rest."""
+    server = Server('--no-uring', '--log', '0.05', env={'LD_PRELOAD': program('bad_disk'), 'BAD_DISK': 'short'})
+    with server:
+        must(collect(Journal(), commit(server, 1, 40)) == [0] * CLIENTS, 'a client failed')
+        must(server.end() == (0, '', ''), 'the server did not end in order')
+        server.start()
+        must(server.show() == (40 * CLIENTS, [40] * CLIENTS), 'not all is there')
+
+
 # ------------------------------------------------------------------------------------------ refused
+
+def rights():
+    """With the key to read with a client gets all there is, of one moment while others commit, and commits nothing."""
+    with tempfile.TemporaryDirectory(prefix='roam-pages-') as place:
+        read_key = os.path.join(place, 'key')
+        with Server('--read-key', read_key) as server:
+            must(collect(Journal(), commit(server, 1, 5)) == [0] * CLIENTS, 'a client failed')
+            expect(server.client('commit', 1, 0, 1, key=read_key), status=3,
+                   err='^pages_client: commits are refused: the key gives the right to read only$')
+            clients = commit(server, 2, 400)
+            before = 0
+            while any(client.poll() is None for client in clients):
+                serial, _, *last = (int(word) for word in expect(server.client('show', key=read_key)).out.split())
+                must(serial == sum(last) and serial >= before, f'{serial} after {before}: {last}')
+                before = serial
+            must(collect(Journal(), clients) == [0] * CLIENTS, 'a client failed')
+            must(server.show() == (405 * CLIENTS, [405] * CLIENTS), 'not all is there')
+            server.options = ['--read-key', server.key]
+            refuses(server, 'the key to read with is the key to commit with, too')
+
 
 def refuses(server, line):
     expect(server.command(), status=1, err=f'^roam: pages serve: {line}$')
@@ -263,7 +349,11 @@ GROUPS = {
     'kill': lambda: [(f'killed, seed {seed}', killed, seed)
                      for seed in range(int(os.environ.get('ROAM_SEEDS', '10')))],
     'refuse': lambda: [('ended', ended), ('full', full, []), ('full without io_uring', full, ['--no-uring']),
-                       ('files', files), ('clients', strangers), ('crowd', crowd)],
+                       ('room again', room_again), ('full before it begins', no_store_yet),
+                       ('a sync fails', bad_disk, 'sync 30', 'cannot be written: Input/output error'),
+                       ('a write fails', bad_disk, 'write 40', 'cannot be written: Input/output error'),
+                       ('short writes', short_writes), ('files', files), ('clients', strangers),
+                       ('rights', rights), ('crowd', crowd)],
 }
 
 if __name__ == '__main__':
