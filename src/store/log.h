@@ -30,6 +30,7 @@ struct roami_log {
 	uint64_t heap_bytes, heap_at;
 	int fd; /* of the last file, or -1 */
 	uint64_t number, bytes, seed; /* its */
+	uint64_t zeroes; /* it has some from `bytes` up to there; UINT64_MAX: it gets none */
 	uint64_t durable; /* commits up to here are on the disk */
 };
 

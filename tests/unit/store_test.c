@@ -36,6 +36,7 @@ struct rig {
 	struct roami_recovered is;
 	char why[ROAMI_STORE_WHY];
 	unsigned steps, fails; /* of the disk; the one that fails, + 1 */
+	bool bare; /* the first log of a server has no zeroes ahead */
 };
 
 static bool rig_may(void *arg, enum roami_disk_step step)
@@ -101,7 +102,11 @@ static bool rig_open(struct rig *rig, uint64_t limit)
 		rig->is.heap_bytes = HEAP;
 		CU_ASSERT(roami_state_make(&rig->state, HEAP));
 	}
-	return roami_log_open(&rig->log, rig->directory, &rig->disk, limit, &rig->is, rig->why);
+	if (!roami_log_open(&rig->log, rig->directory, &rig->disk, limit, &rig->is, rig->why))
+		return false;
+	if (rig->bare)
+		rig->log.zeroes = UINT64_MAX;
+	return true;
 }
 
 /* ----------------------------------------------------------------------------------- commits */
@@ -261,6 +266,7 @@ static void test_torn(void)
 	size_t count;
 
 	rig_make(&rig);
+	rig.bare = true;
 	CU_ASSERT(rig_open(&rig, 1 << 20));
 	CU_ASSERT(rig_commit(&rig, 2) && rig_commit(&rig, 1) && rig_commit(&rig, 3));
 	rig_forget(&rig);
@@ -293,6 +299,7 @@ static void test_holes(void)
 	struct rig rig;
 
 	rig_make(&rig);
+	rig.bare = true;
 	CU_ASSERT(rig_open(&rig, 1 << 20) && rig_commit(&rig, 2));
 	before = (size_t)rig.log.bytes;
 	one = (before - sizeof(struct roami_file_head)) / 2;
@@ -358,7 +365,9 @@ static void test_stale(void)
 	size_t count;
 
 	rig_make(&rig);
+	rig.bare = true;
 	rig_make(&other);
+	other.bare = true;
 	CU_ASSERT(rig_open(&rig, 1 << 20) && rig_commit(&rig, 1) && rig_commit(&rig, 1));
 	CU_ASSERT(rig_open(&other, 1 << 20) && rig_commit(&other, 1) && rig_commit(&other, 1) &&
 		  rig_commit(&other, 1));
@@ -442,7 +451,7 @@ static void test_every_step(void)
 		rig.fails = step;
 		if (step % 2 == 0)
 			roami_disk_close(&rig.disk);
-		ended = script(&rig, &sure);
+		ended = script(&rig, &sure) && rig.steps < step;
 		rig.fails = 0;
 		recover(&rig, &err);
 		CU_ASSERT(err == ROAM_OK && rig.is.serial >= sure &&
@@ -518,6 +527,38 @@ static void test_full(void)
 		}
 }
 
+/* Zeroes ahead of a log are its torn end, unless it ended in order; without room it has none. */
+static void test_ahead(void)
+{
+	struct rlimit was;
+
+	getrlimit(RLIMIT_FSIZE, &was);
+	for (unsigned how = 0; how < 3; how++) {
+		struct rig rig;
+		struct stat is;
+		enum roam_err err;
+
+		rig_make(&rig);
+		CU_ASSERT(rig_open(&rig, 300000));
+		if (how == 2)
+			setrlimit(RLIMIT_FSIZE, &(struct rlimit){100000, was.rlim_max});
+		while (rig.log.durable < (how == 2 ? 600u : 3000u)) /* to the second file */
+			CU_ASSERT(rig_commit(&rig, 3));
+		CU_ASSERT(rig.log.number > 1 || how == 2);
+		CU_ASSERT(fstat(rig.log.fd, &is) == 0);
+		CU_ASSERT(((uint64_t)is.st_size > rig.log.bytes) == (how != 2));
+		setrlimit(RLIMIT_FSIZE, &was);
+		if (how == 1)
+			CU_ASSERT(roami_log_close(&rig.log, true, rig.why));
+		recover(&rig, &err);
+		CU_ASSERT(err == ROAM_OK && rig_is(&rig, rig.log.durable));
+		CU_ASSERT(rig_open(&rig, 300000) && rig_commit(&rig, 1));
+		recover(&rig, &err);
+		CU_ASSERT(err == ROAM_OK && rig_is(&rig, rig.log.durable));
+		rig_remove(&rig);
+	}
+}
+
 /* Entries that do not fit, which a log may have only if it was written so, are refused. */
 static void test_entries(void)
 {
@@ -571,7 +612,7 @@ int main(int argc, char **argv)
 		{"holes", test_holes},			 {"flips of every byte", test_flips},
 		{"stale records", test_stale},		 {"missing files", test_missing},
 		{"failing at every step", test_every_step}, {"no room", test_no_room},
-		{"full disk", test_full},
+		{"full disk", test_full},		 {"zeroes ahead", test_ahead},
 		{"entries", test_entries},		 CU_TEST_INFO_NULL};
 
 	return unit_main("store", tests, argc, argv);
