@@ -97,6 +97,8 @@ static void link_close(struct roami_store_server *server, struct store_link *lin
 	if (!link->caller.open)
 		server->strangers--;
 	roami_caller_fini(&link->caller);
+	/* A snapshot's child may have it, too: the kernel tells of it until none does. */
+	server_watch(server, link->fd, 0, NULL, EPOLL_CTL_DEL);
 	close(link->fd);
 	link->fd = -1;
 	*link->before = link->next;

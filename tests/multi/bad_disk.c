@@ -2,12 +2,14 @@
  * Loaded before libc: a disk that fails a page server, which writes by pwritev and fdatasync
  * (--no-uring).  BAD_DISK says how: "short": no write takes more than a third; "write N": the N-th
  * takes half, and then there is an error; "sync N": the N-th sync fails, and what was written since
- * the one before is gone, as the kernel drops what it cannot write.
+ * the one before is gone, as the kernel drops what it cannot write.  Or "slow": a snapshot's
+ * child is late to close the files of its parent.
  */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -81,4 +83,13 @@ int fdatasync(int fd)
 	}
 	first = -1;
 	return fsync(fd);
+}
+
+int close_range(unsigned first_fd, unsigned last_fd, int flags)
+{
+	const char *how = getenv("BAD_DISK");
+
+	if (how != NULL && strcmp(how, "slow") == 0)
+		usleep(30000);
+	return (int)syscall(SYS_close_range, first_fd, last_fd, flags);
 }

@@ -89,7 +89,8 @@ def crash(seed):
     dice = random.Random(seed)
     way = WAYS[seed % len(WAYS)]
     acknowledged = Acknowledged()
-    with Server('--log', '0.05', '--snapshot', '0.15', *(['--no-uring'] if seed % 5 == 4 else [])) as server:
+    slow = {'LD_PRELOAD': program('bad_disk'), 'BAD_DISK': 'slow'} if seed % 2 == 1 else None
+    with Server('--log', '0.05', '--snapshot', '0.15', *(['--no-uring'] if seed % 5 == 4 else []), env=slow) as server:
         for _ in range(KILLS):
             acknowledged.hear(killed(server, seed, dice, way))
         acknowledged.hear(last_job(server, seed, dice, way))

@@ -81,6 +81,8 @@ static void link_close(struct roami_host *host, struct host_link *link)
 	if (!link->guest.attached)
 		host->strangers--;
 	roami_guest_fini(&link->guest);
+	/* A child of the program may have it, too: the kernel tells of it until none does. */
+	host_watch(host, link->fd, 0, NULL, EPOLL_CTL_DEL);
 	close(link->fd);
 	link->fd = -1;
 	if (link->before != NULL)
