@@ -36,6 +36,8 @@ static int run_usage(FILE *to)
 		"                       node 0's host,\n"
 		"      --every S        every S seconds (600; 0: at each call)\n"
 		"      --resume DIR     go on from what was saved in DIR\n"
+		"      --trust-pointers  take over a heap from ROAM_STORE with pointers to\n"
+		"                       code or variables of another program\n"
 		"      --report-bindings  print where each node may run: host, threads, CPUs\n"
 		"Each node has a copy of the standard input.\n"
 		"Hosts are reached by ssh, or by the command in ROAM_RSH.  The exit status is 0 if "
@@ -133,6 +135,7 @@ static const struct option run_longs[] = {{"nodes", required_argument, NULL, 'n'
 					  {"checkpoint", required_argument, NULL, 'c'},
 					  {"every", required_argument, NULL, 'e'},
 					  {"resume", required_argument, NULL, 'r'},
+					  {"trust-pointers", no_argument, NULL, 'u'},
 					  {"help", no_argument, NULL, 'h'},
 					  {NULL, 0, NULL, 0}};
 
@@ -166,6 +169,9 @@ static bool run_take(struct run_args *args, int option, const char *text)
 		return true;
 	case 'c':
 		run_set_directory("ROAM_CHECKPOINT", text);
+		return true;
+	case 'u':
+		setenv("ROAM_TRUST_POINTERS", "1", 1);
 		return true;
 	case 'e':
 		setenv("ROAM_CHECKPOINT_EVERY", text, 1);

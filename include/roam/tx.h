@@ -98,23 +98,32 @@
  * the file with its key, what transactions commit outlives the job: the next one finds the blocks
  * of roam_root by their names, at the same addresses, with the bytes of the last commits, and in
  * them pointers to other blocks of the heap; it may have another number of nodes.  roam_tx returns
- * when the server has what was committed; roam_tx_durable waits until it is on the server's disk,
- * and with ROAM_STORE_SYNC=each roam_tx does, before it calls the functions of roam_tx_on_commit.
- * After a crash of a node, of the job or of the server there is the state of one moment, with all
- * that was on the disk.  If the server is gone, the job ends with a line at its next commit.
+ * when the server has what was committed, and roam_tx_durable waits until it is on the server's
+ * disk, with all that it has read; functions of roam_tx_on_commit are called after that, by a later
+ * call of the same thread.  With ROAM_STORE_SYNC=each roam_tx waits for the disk, and calls them
+ * before it returns.  After a crash of a node, of the job or of the server there is the state of
+ * one moment, with all that was on the disk.  When a server is stopped (SIGTERM) and begins again
+ * within 8 seconds, jobs go on; one that is gone for longer, or was killed, ends the job with a
+ * line at its next commit.
  * - A commit keeps whole pages.  What is stored outside of transactions is not kept by itself: it
- *   goes with the next commit that stores to its page, of any node.  While a node is alone, before
- *   it creates others, its next commit, or CREATE, takes all that it has stored.  A transaction can
- *   store to 255 MiB of pages; one that stores to more ends the job with a line.
- * - Pointers to anything but the heap (functions, statics) are as good as the program's addresses.
- * - The next job takes no memory in which an earlier one may have blocks.  What blocks of less than
- *   about half a megabyte leave free is not used again by later jobs, and roam_free of such a block
- *   of an earlier job does nothing.  A larger one is freed, and what a job has freed so when its
- *   nodes end (roam_wait_for_end) is used again.  A job that creates no nodes gives nothing back:
- *   one that frees and allocates large blocks makes the heap smaller for those after it.
- * - The program is started by itself and creates its nodes, or by roam run, and begins with
- *   roam_start: other launchers' jobs cannot have a store yet.  ROAM_SHARED, checkpoints and
- *   ROAM_CHECK=heap cannot be beside it.
+ *   goes with the next commit that stores to its page, of any node.  While a node is alone, its
+ *   next commit, CREATE or its end takes all that it has stored.  A transaction can store to 255
+ *   MiB of pages; one that stores to more ends the job with a line.
+ * - Pointers to code or variables are as good as the program's addresses.  A program that was built
+ *   or loaded differently than the one before is refused, with a line, if a word of the heap looks
+ *   like such a pointer of that program, unless ROAM_TRUST_POINTERS=1 (roam run --trust-pointers).
+ *   PIE programs are loaded at another address each time, unless a launcher, or setarch -R, has
+ *   started them.
+ * - Blocks of earlier jobs can be freed as a job's own, and what a job has freed can be allocated
+ *   by later ones, too.  A block allocated in a transaction is there when that has been committed,
+ *   any other one at once; roam_alloc waits for the server then, once nodes were created.  What is
+ *   freed is free for the next job when the node has committed again, or has ended in order.
+ *   Free in transactions what committed pages point to: if they still do after a crash, what they
+ *   point to may be another block.
+ * - The program is started in any way.  Under a launcher all processes of a program that creates
+ *   its nodes begin with the same pages, and what they commit before CREATE is kept once.
+ *   ROAM_SHARED, checkpoints and ROAM_CHECK=heap cannot be beside a store.
+ * - Other threads must not store to the heap while CREATE makes nodes: such stores may be lost.
  *
  * roam/tx.hpp is this in C++: roam::transaction takes a lambda, and passes exceptions on.
  *
@@ -200,6 +209,13 @@ ROAM_RESULT enum roam_err roam_tx_or_else(roam_tx_fn *first, roam_tx_fn *second,
  * makes the call has been undone, in the reverse order.  Each attempt makes its calls anew.  fn may
  * use the heap and locks, but not begin a transaction, and the functions of roam_tx_on_abort not
  * use the heap or locks.  Errors: ROAM_EINVAL, ROAM_ESTATE (in no transaction), ROAM_ENOMEM.
+ *
+ * With ROAM_STORE functions of roam_tx_on_commit are called when the transaction is durable, and
+ * with it all that it has read: by the thread's next roam_tx, roam_tx_or_else or roam_tx_durable
+ * that finds it so, before or behind that call's own transaction, in the order of the transactions;
+ * by roam_tx_durable, roam_thread_fini, roam_wait_for_end, roam_finish, exit and the return of
+ * CREATE's function all that are left, which wait for the disk, and so does a commit behind 4,096
+ * of them.
  */
 enum roam_err roam_tx_on_commit(roam_tx_fn *fn, void *arg);
 enum roam_err roam_tx_on_abort(roam_tx_fn *fn, void *arg);

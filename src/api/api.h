@@ -26,6 +26,9 @@ enum roam_err roami_api_node(struct roami_node **node_p, uint64_t *round_p);
 /* The node as it is, nothing is started; NULL: there is none. */
 struct roami_node *roami_api_node_now(void);
 
+/* Calls the functions of roam_tx_on_commit that the calling thread is still owed.  Not inside. */
+void roami_api_tx_due(void);
+
 /*
  * roam_alloc_region and roam_free, for a thread that is inside a call already; `from`: the code of
  * the program that calls, for reports, or NULL.

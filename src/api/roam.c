@@ -147,20 +147,26 @@ static void job_over_shut(void)
 		roami_signals_add(SIGSEGV, job->app, job->layout.heap_bytes, job_over_touch, NULL);
 }
 
-enum roam_err roam_finish(void)
+static enum roam_err job_finish(void)
 {
-	INSIDE;
+	INSIDE_OF("roam_finish");
 
 	if (roami_api_transacts())
 		return ROAM_ESTATE;
 	if (job->life == ROAMI_JOB_NEW || job->life == ROAMI_JOB_OVER)
 		return ROAM_OK;
-	if (!roami_team_ends(job, __func__))
+	if (!roami_team_ends(job, inside))
 		return ROAM_ESTATE;
 	roami_job_finish(job);
 	if (job->options.strict)
 		job_over_shut();
 	return ROAM_OK;
+}
+
+enum roam_err roam_finish(void)
+{
+	roami_api_tx_due();
+	return job_finish();
 }
 
 unsigned roam_node(void)
@@ -229,16 +235,22 @@ enum roam_err roam_distribute(void *variable, size_t bytes)
 	return err == ROAM_OK ? roami_rerun_distribute(job, variable, bytes) : err;
 }
 
-enum roam_err roam_wait_for_end(void)
+static enum roam_err job_wait_for_end(void)
 {
-	INSIDE;
+	INSIDE_OF("roam_wait_for_end");
 	enum roam_err err = roam_start();
 
 	if (roami_api_transacts())
 		return ROAM_ESTATE;
-	if (err == ROAM_OK && !roami_team_ends(job, __func__))
+	if (err == ROAM_OK && !roami_team_ends(job, inside))
 		err = ROAM_ESTATE;
 	return err == ROAM_OK ? roami_job_wait_for_end(job) : err;
+}
+
+enum roam_err roam_wait_for_end(void)
+{
+	roami_api_tx_due();
+	return job_wait_for_end();
 }
 
 enum roam_err roam_threads_fixed(void)
@@ -280,17 +292,25 @@ enum roam_err roam_thread_init(void)
 	return err != ROAM_ESTATE ? err : MISUSED(TWICE, err, NULL);
 }
 
-enum roam_err roam_thread_fini(void)
+static enum roam_err thread_fini(const void *caller)
 {
-	INSIDE;
+	INSIDE_OF("roam_thread_fini");
 	enum roam_err err;
 
 	if (job->life == ROAMI_JOB_NEW || job->life == ROAMI_JOB_OVER || roami_api_transacts())
 		return ROAM_ESTATE;
-	if (job_fixed(__func__) != ROAM_OK)
+	if (job_fixed(inside) != ROAM_OK)
 		return ROAM_ESTATE;
 	err = roami_thread_register(job->node, false);
-	return err != ROAM_ESTATE ? err : MISUSED(NEVER, err, NULL);
+	if (err == ROAM_ESTATE)
+		roami_misused(job->node, ROAMI_MISUSE_NEVER, err, inside, NULL, caller);
+	return err;
+}
+
+enum roam_err roam_thread_fini(void)
+{
+	roami_api_tx_due();
+	return thread_fini(__builtin_return_address(0));
 }
 
 void roami_api_die(const char *text)

@@ -16,14 +16,14 @@ static struct roami_job *const job = &roami_api_job;
 
 struct root {
 	char name[ROAM_ROOT_NAME_MAX + 1];
-	uint64_t at; /* offset in the heap */
+	int64_t at; /* its distance from the table's first page */
 	uint64_t bytes;
 };
 
 #define ROOTS ((ROAM_PAGE_SIZE - 16) / sizeof(struct root))
 
 struct root_table {
-	uint64_t next; /* offset in the heap; 0: none */
+	int64_t next; /* its distance from the first page; 0: none */
 	uint64_t count;
 	struct root roots[ROOTS];
 };
@@ -67,18 +67,31 @@ static uint64_t offset_of(const void *block)
 	return (uint64_t)((const uint8_t *)block - job->app);
 }
 
-static struct root_table *table_at(uint64_t offset)
+static struct root_table *table_first(void)
 {
+	uint64_t offset = roami_parts_roots(job->node, 0);
+
 	return offset != 0 ? (void *)(job->app + offset) : NULL;
+}
+
+/* No address in the table depends on where the heap begins: other jobs may have other regions. */
+static int64_t distance_of(const void *block)
+{
+	return (const uint8_t *)block - (const uint8_t *)table_first();
+}
+
+static struct root_table *table_next(const struct root_table *table)
+{
+	return table->next != 0 ? (void *)((uint8_t *)table_first() + table->next) : NULL;
 }
 
 /* The root of this name; else NULL, and *table_p: the table's last page. */
 static struct root *root_find(const char *name, struct root_table **table_p)
 {
-	struct root_table *table = table_at(roami_parts_roots(job->node, 0));
+	struct root_table *table = table_first();
 
 	*table_p = table;
-	for (; table != NULL; table = table_at(table->next)) {
+	for (; table != NULL; table = table_next(table)) {
 		*table_p = table;
 		for (uint64_t i = 0; i < table->count; i++)
 			if (strcmp(table->roots[i].name, name) == 0)
@@ -96,7 +109,7 @@ static struct root_table *table_add(struct root_table *last, const void *from)
 	if (table == NULL)
 		return NULL;
 	if (last != NULL)
-		last->next = offset_of(table);
+		last->next = distance_of(table);
 	else
 		roami_parts_roots(job->node, offset_of(table));
 	return table;
@@ -130,7 +143,7 @@ static struct root *root_make(const char *name, size_t bytes, struct root_table 
 		return NULL;
 	root = &table->roots[table->count++];
 	strcpy(root->name, name);
-	root->at = offset_of(block) + ahead;
+	root->at = distance_of(block + ahead);
 	root->bytes = bytes;
 	if (last != NULL && last != table)
 		roami_stored_root(job, roami_parts_roots(job->node, 0), last);
@@ -152,7 +165,7 @@ static void *root_of(const char *name, size_t bytes, enum roam_access access, co
 		roami_api_errno(ROAM_EMISMATCH);
 		root = NULL;
 	}
-	return root != NULL ? job->app + root->at : NULL;
+	return root != NULL ? (uint8_t *)table_first() + root->at : NULL;
 }
 
 static bool root_fits(const char *name, size_t bytes, enum roam_access access)

@@ -100,9 +100,9 @@ enum roam_err roam_tx_writes(void *addr, size_t bytes)
 	return ROAM_OK;
 }
 
-enum roam_err roam_tx_durable(void)
+static enum roam_err tx_durable(void)
 {
-	INSIDE;
+	INSIDE_OF("roam_tx_durable");
 	struct roami_node *node;
 	uint64_t round;
 	enum roam_err err;
@@ -116,6 +116,24 @@ enum roam_err roam_tx_durable(void)
 					    : ROAM_EUNSUPPORTED;
 }
 
+enum roam_err roam_tx_durable(void)
+{
+	enum roam_err err = tx_durable();
+
+	if (err == ROAM_OK)
+		roami_api_tx_due();
+	return err;
+}
+
+void roami_api_tx_due(void)
+{
+	struct roami_node *node = roami_api_node_now();
+
+	if (node != NULL && roami_api_job.stored != NULL && roami_inside.call == NULL &&
+	    !roami_api_transacts())
+		roami_tx_due(node, tx_inside, true);
+}
+
 bool roam_tx_inside(void)
 {
 	return roami_api_transacts();
@@ -123,11 +141,14 @@ bool roam_tx_inside(void)
 
 static enum roam_err tx_then(bool committed, roam_tx_fn *fn, void *arg)
 {
+	struct roami_node *node = roami_api_node_now();
+
 	if (fn == NULL)
 		return ROAM_EINVAL;
 	if (!roami_api_transacts())
 		return ROAM_ESTATE;
-	return roami_tx_then(roami_api_node_now(), committed, fn, arg, NULL);
+	return committed ? roami_tx_when_durable(node, fn, arg)
+			 : roami_tx_then(node, false, fn, arg, NULL);
 }
 
 enum roam_err roam_tx_on_commit(roam_tx_fn *fn, void *arg)

@@ -47,21 +47,29 @@ struct roami_heap_part roami_heap_parts_look(const struct roami_heap_parts *pool
 							     memory_order_relaxed)};
 }
 
-void roami_heap_parts_begin(struct roami_heap_parts *pool, uint32_t parts, unsigned node)
+void roami_heap_parts_begin(struct roami_heap_parts *pool, uint32_t first, uint32_t parts,
+			    unsigned node)
 {
-	parts_set(pool, 0, parts, (struct roami_heap_part){ROAMI_HEAP_PARTS_LEASED, true, node, 0});
+	parts_set(pool, first, parts,
+		  (struct roami_heap_part){ROAMI_HEAP_PARTS_LEASED, true, node, 0});
 }
 
-void roami_heap_parts_old(struct roami_heap_parts *pool, const uint8_t *old, uint32_t first)
+void roami_heap_parts_old(struct roami_heap_parts *pool, const uint8_t *old)
 {
 	for (uint32_t i = 0; i < pool->count; i++) {
-		struct roami_heap_part part = {(enum roami_heap_parts_state)old[i], true, 0, 0};
+		bool spare = old[i] == ROAMI_HEAP_PARTS_OLD_SPARE;
+		struct roami_heap_part part = {
+			spare ? ROAMI_HEAP_PARTS_LEASED : (enum roami_heap_parts_state)old[i], true,
+			0, 0};
 
 		if (part.state == ROAMI_HEAP_PARTS_LEASED)
-			part.node = ROAMI_HEAP_PARTS_STORE;
-		part.used = part.state != ROAMI_HEAP_PARTS_FREE;
-		if (part.used || i < first)
+			part.node = ROAMI_HEAP_PARTS_NOBODY;
+		if (part.state != ROAMI_HEAP_PARTS_FREE)
 			parts_set(pool, i, 1, part);
+		if (spare) {
+			atomic_fetch_or(&pool->words[i], WORD_SPARE);
+			atomic_fetch_add(&pool->spares, 1);
+		}
 	}
 }
 
@@ -133,8 +141,7 @@ void roami_heap_parts_collect(struct roami_heap_parts *pool,
 		struct roami_heap_part part = roami_heap_parts_look(pool, i);
 		enum roami_heap_parts_lives kept = ROAMI_HEAP_PARTS_FULL;
 
-		if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node != 0 &&
-		    part.node != ROAMI_HEAP_PARTS_STORE) {
+		if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node != 0) {
 			kept = lives(arg, i, part.node);
 			part.node = ROAMI_HEAP_PARTS_NOBODY;
 			if (kept == ROAMI_HEAP_PARTS_EMPTY)

@@ -24,7 +24,6 @@
 #define ROAMI_HEAP_PARTS_PART_BYTES 65536u /* at least */
 #define ROAMI_HEAP_PARTS_LARGE      8u     /* a block of so many parts has them for itself */
 #define ROAMI_HEAP_PARTS_NOBODY     0xffffu
-#define ROAMI_HEAP_PARTS_STORE      0xfffeu /* has blocks of an earlier job, nobody knows where */
 
 enum roami_heap_parts_state {
 	ROAMI_HEAP_PARTS_FREE,
@@ -32,6 +31,8 @@ enum roami_heap_parts_state {
 	ROAMI_HEAP_PARTS_BLOCK,
 	ROAMI_HEAP_PARTS_REST
 };
+
+#define ROAMI_HEAP_PARTS_OLD_SPARE 4u /* beside these states, see roami_heap_parts_old */
 
 /* The lock is the caller's to take around every call below. */
 struct roami_heap_parts {
@@ -61,15 +62,15 @@ void roami_heap_parts_init(struct roami_heap_parts *pool, uint64_t heap_bytes);
 
 struct roami_heap_part roami_heap_parts_look(const struct roami_heap_parts *pool, uint32_t part);
 
-/* The first `parts` become leases of `node`: what was handed out before there were leases. */
-void roami_heap_parts_begin(struct roami_heap_parts *pool, uint32_t parts, unsigned node);
+/* Parts become leases of `node`: what was handed out before there were leases. */
+void roami_heap_parts_begin(struct roami_heap_parts *pool, uint32_t first, uint32_t parts,
+			    unsigned node);
 
 /*
- * Parts had blocks when the job began: `old` has the state of each.  Those of them that were leases
- * are nobody's for good, because the blocks in them are not known.  Other parts below the first
- * `first` ones are free.
+ * Parts had blocks when the job began: `old` has the state of each.  Leases are nobody's, and those
+ * that are ROAMI_HEAP_PARTS_OLD_SPARE in place of ROAMI_HEAP_PARTS_LEASED are spare.
  */
-void roami_heap_parts_old(struct roami_heap_parts *pool, const uint8_t *old, uint32_t first);
+void roami_heap_parts_old(struct roami_heap_parts *pool, const uint8_t *old);
 
 /*
  * `parts` in a row that are free as far as `clock` tells node `me`: the highest as one block, or

@@ -87,8 +87,7 @@ struct roami_heap_part roami_parts_look(struct roami_node *node, unsigned region
 	roami_assert(region < node->region_count);
 	node->reach[0]->parts(node, &ask, NULL, &answer);
 	if (answer.state > ROAMI_HEAP_PARTS_REST ||
-	    (answer.node >= node->nodes && answer.node != ROAMI_HEAP_PARTS_NOBODY &&
-	     answer.node != ROAMI_HEAP_PARTS_STORE))
+	    (answer.node >= node->nodes && answer.node != ROAMI_HEAP_PARTS_NOBODY))
 		roami_node_fail(node, "node 0: malformed reply from the heap pool");
 	return (struct roami_heap_part){(enum roami_heap_parts_state)answer.state, answer.used != 0,
 					answer.node, answer.interval};

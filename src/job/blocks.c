@@ -52,8 +52,6 @@ static bool pool_take(struct roami_job *job, unsigned number, uint32_t parts, bo
 	roami_log_reuse_clock(job->node, &clock);
 	ok = roami_parts_take(job->node, number, parts, block, &clock, &first, used_p);
 	*offset_p = ok ? pool_offset(job, number, first) : 0;
-	if (ok)
-		roami_stored_took(job, first, parts, block);
 	return ok;
 }
 
@@ -68,6 +66,7 @@ static void pool_return(struct roami_job *job, unsigned number, uint64_t freed)
 						  &bytes, &used)) {
 		uint64_t interval = job_free_interval(job, offset);
 
+		roami_stored_tell(job);
 		roami_parts_put(job->node, number, pool_index(job, number, offset),
 				(uint32_t)(bytes / pool->part), used, interval);
 	}
@@ -133,12 +132,22 @@ static enum roam_err region_lease(struct roami_job *job, unsigned number)
 	uint64_t base = roami_layout_base(&job->layout, number), end;
 	enum roam_err err = roami_alloc_cut(job->allocs[number], pool->part, job->me == 0, &end);
 	uint64_t parts = (end - base + pool->part - 1) / pool->part;
+	uint32_t first = job->stored != NULL ? job->stored->first : 0;
 
-	if (err == ROAM_OK && job->me == 0) {
-		roami_heap_parts_begin(pool, parts < pool->count ? (uint32_t)parts : pool->count,
-				       0);
-		roami_stored_words(job);
-	}
+	parts = parts < pool->count ? parts : pool->count;
+	if (err == ROAM_OK && job->me == 0 && parts > first)
+		roami_heap_parts_begin(pool, first, (uint32_t)parts - first, 0);
+	return err;
+}
+
+enum roam_err roami_job_lease_first(struct roami_job *job)
+{
+	uint64_t end;
+	enum roam_err err = roami_alloc_cut(job->allocs[0], roami_job_pool(job, 0)->part, false,
+					    &end);
+
+	roami_alloc_seal(job->allocs[0]);
+	job->leases = err == ROAM_OK;
 	return err;
 }
 
@@ -214,14 +223,17 @@ static enum roam_err job_take(struct roami_job *job, unsigned number, size_t byt
 		if (!pool_take(job, number, (uint32_t)parts, true, offset_p, &used))
 			return ROAM_ENOMEM;
 		*fresh_p = !used;
+		roami_stored_block(job, *offset_p, parts * pool->part, *fresh_p);
 		return ROAM_OK;
 	}
 	for (;;) {
 		err = roami_alloc_take(alloc, bytes, offset_p, fresh_p);
 		if (err == ROAM_OK && !stored_fits(job, alloc, *offset_p, bytes))
 			return ROAM_ENOMEM;
-		if (err == ROAM_OK)
+		if (err == ROAM_OK) {
 			roami_marks_set(job->node->self, *offset_p, bytes, *fresh_p);
+			roami_stored_block(job, *offset_p, bytes, *fresh_p);
+		}
 		if (err == ROAM_ENOMEM && job->leases && adopts) {
 			adopts = false;
 			if (roami_left_adopt(job, alloc, pool, pool_offset(job, number, 0)))
@@ -276,11 +288,18 @@ static bool part_lives(const struct roami_job *job, unsigned number, uint32_t pa
 {
 	uint32_t first = part;
 
-	while (first > 0 && part - first < ROAMI_HEAP_PARTS_LARGE &&
+	/* Of an earlier job a block of any length may be nobody's. */
+	while (first > 0 && (part - first < ROAMI_HEAP_PARTS_LARGE || job->stored != NULL) &&
 	       part_left(job, number, first - 1))
 		first--;
 	return roami_marks_any(owner, &job->layout, pool_offset(job, number, first),
 			       pool_offset(job, number, part), pool_offset(job, number, part + 1));
+}
+
+/* Whether there may be blocks of nodes that have ended, or of an earlier job. */
+static bool job_has_left(const struct roami_job *job)
+{
+	return job->rounds > 0 || job->stored != NULL;
 }
 
 /* Gives a block back to the allocator of this node that it came from. */
@@ -290,11 +309,13 @@ static enum roam_err job_give(struct roami_job *job, unsigned number, uint64_t o
 
 	if (job->allocs[number] != NULL)
 		err = roami_alloc_give(job->allocs[number], offset);
-	if (err == ROAM_ENOTOURS && job->allocs[number] != NULL && job->rounds > 0)
+	if (err == ROAM_ENOTOURS && job->allocs[number] != NULL && job_has_left(job))
 		err = roami_alloc_give_left(job->allocs[number], offset,
 					    roami_left_end(job, offset));
-	if (err == ROAM_OK)
+	if (err == ROAM_OK) {
+		roami_stored_freed(job, offset);
 		pool_return(job, number, offset);
+	}
 	return err;
 }
 
@@ -316,6 +337,14 @@ static void job_take_back(void *arg, const struct roami_remote_free *block)
 	if (job_give(job, job_region(job, block->offset), block->offset) != ROAM_OK)
 		fprintf(stderr, "roam: node %u freed %#llx, which is not a block\n", block->freer,
 			(unsigned long long)block->offset);
+}
+
+void roami_job_settle(struct roami_job *job)
+{
+	if (job->stored == NULL)
+		return;
+	roami_remote_free_drain(job->node, job_take_back, job);
+	roami_stored_tell(job);
 }
 
 /* Whether a process's node exists; before the nodes are known, any possible one counts. */
@@ -377,8 +406,6 @@ static void *job_alloc(struct roami_job *job, unsigned number, size_t bytes,
 	if (*err_p != ROAM_OK)
 		return NULL;
 	job_raise(job, offset + bytes);
-	if (job->stored != NULL && !job->leases && job->me == 0)
-		roami_stored_raise(job, offset + bytes);
 	ROAMI_COUNT(job->node->stats, allocs, 1);
 	*err_p = job_place_block(job, number, offset, bytes, region, option);
 	if (*err_p != ROAM_OK) {
@@ -392,6 +419,7 @@ static void *job_alloc(struct roami_job *job, unsigned number, size_t bytes,
 		memset(job->app + offset, 0, bytes);
 		roami_stored_zero(job, offset, bytes);
 	}
+	roami_stored_handed(job);
 	return job->app + offset;
 }
 
@@ -439,6 +467,7 @@ static enum roam_err free_left(struct roami_job *job, unsigned number, uint64_t 
 
 	if (!roami_block_take(job->node, 0, offset))
 		return ROAM_ENOTOURS;
+	roami_stored_freed(job, offset);
 	if (job->nodes > 1)
 		return ROAM_OK;
 	end = roami_marks_end(self, &job->layout, offset);
@@ -511,7 +540,7 @@ void roami_job_collect_parts(struct roami_job *job)
 /* Takes the mark of a block that lay in a part when the node leased it. */
 static bool left_take(struct roami_job *job, unsigned owner, uint64_t offset)
 {
-	return job->rounds > 0 && owner != 0 && roami_block_take(job->node, 0, offset);
+	return job_has_left(job) && owner != 0 && roami_block_take(job->node, 0, offset);
 }
 
 /* Frees a block in a lease of this node, of another one, or of a node of an ended round. */
@@ -520,8 +549,10 @@ static enum roam_err free_leased(struct roami_job *job, unsigned number, unsigne
 {
 	uint32_t part = pool_index(job, number, offset);
 
+	/* Without node 0's memory there are no spare parts. */
 	if (owner == ROAMI_HEAP_PARTS_NOBODY &&
-	    roami_left_disturb(job, roami_job_pool(job, number), part))
+	    (job->bases[0] == NULL ||
+	     roami_left_disturb(job, roami_job_pool(job, number), part)))
 		return free_left(job, number, offset);
 	if (owner == ROAMI_HEAP_PARTS_NOBODY)
 		owner = roami_parts_look(job->node, number, part).node;
@@ -539,16 +570,18 @@ static enum roam_err free_large(struct roami_job *job, unsigned number, uint64_t
 	uint64_t interval = job_free_interval(job, offset);
 
 	if (offset != pool_offset(job, number, part) ||
-	    !roami_parts_free(job->node, number, part, interval))
+	    roami_parts_look(job->node, number, part).state != ROAMI_HEAP_PARTS_BLOCK)
 		return ROAM_ENOTOURS;
-	return ROAM_OK;
+	roami_stored_freed(job, offset);
+	roami_stored_tell(job);
+	return roami_parts_free(job->node, number, part, interval) ? ROAM_OK : ROAM_ENOTOURS;
 }
 
 /* Before there are leases only blocks of an earlier job are in the pool. */
-static bool part_stored(struct roami_job *job, uint32_t index)
+static bool part_stored(const struct roami_job *job, uint32_t index)
 {
 	return job->stored != NULL && index < roami_job_pool(job, 0)->count &&
-	       roami_parts_look(job->node, 0, index).state != ROAMI_HEAP_PARTS_FREE;
+	       (index < job->stored->first || index >= job->stored->end);
 }
 
 static enum roam_err job_free(struct roami_job *job, void *block)
@@ -570,11 +603,11 @@ static enum roam_err job_free(struct roami_job *job, void *block)
 	index = pool_index(job, number, offset);
 	if (!job->leases && !part_stored(job, index))
 		return free_leased(job, number, job->me, offset);
+	if (!job->leases && job->me != 0)
+		return ROAM_OK; /* node 0 frees it */
 	if (index >= pool->count) /* the rest behind the last part: handed out before the seal */
 		return free_leased(job, number, 0, offset);
 	part = roami_parts_look(job->node, number, index);
-	if (part.state == ROAMI_HEAP_PARTS_LEASED && part.node == ROAMI_HEAP_PARTS_STORE)
-		return ROAM_OK; /* its memory is not used again */
 	if (part.state == ROAMI_HEAP_PARTS_LEASED)
 		return free_leased(job, number, part.node, offset);
 	return free_large(job, number, offset);

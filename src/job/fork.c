@@ -351,6 +351,8 @@ static enum roam_err fork_start(struct roami_job *job)
 
 	if (err == ROAM_OK)
 		err = roami_stored_begin(job);
+	if (err == ROAM_OK && job->stored != NULL)
+		err = roami_job_lease_first(job);
 	if (err == ROAM_OK)
 		roami_hang_start(&job->hang, job->node, &job->real, job->fds[job->me]);
 	return err;

@@ -193,6 +193,7 @@ static void job_on_exit(int status, void *arg)
 	    roami_team_stranger(job))
 		job_exit_stranger(job);
 	if (status == 0 && job->life != ROAMI_JOB_OVER && job->pid == getpid()) {
+		roami_job_due(job);
 		pthread_sigmask(SIG_SETMASK, NULL, &job->exit_mask);
 		if (job->life == ROAMI_JOB_TOGETHER)
 			roami_inside_later(job_exit_later, job);
@@ -202,6 +203,15 @@ static void job_on_exit(int status, void *arg)
 		fflush(NULL);
 		_exit((int)job->options.check_status);
 	}
+}
+
+void roami_job_due(struct roami_job *job)
+{
+	bool open = job->life == ROAMI_JOB_TOGETHER || job->life == ROAMI_JOB_ALONE;
+
+	if (job->stored != NULL && open && job->node != NULL && roami_inside.call == NULL &&
+	    !roami_tx_inside(job->node))
+		roami_tx_due(job->node, NULL, true);
 }
 
 /* Takes the first of the ways to start in which this process was started. */
@@ -247,9 +257,7 @@ static enum roam_err job_start_main(struct roami_job *job, enum roami_kind kind)
 	enum roam_err err;
 
 	job->main = job_main(job, kind);
-	err = roami_stored_starts(job);
-	if (err == ROAM_OK)
-		err = job->main->start(job);
+	err = job->main->start(job);
 	if (err == ROAM_OK)
 		roami_stats_begin(job->node->stats);
 	job->pid = getpid();
@@ -460,6 +468,7 @@ static void job_return(struct roami_job *job)
 	roami_state_set(job->node, ROAMI_STATE_RETURNED, 1, false);
 	roami_lock_check_end(job->node);
 	roami_barrier(job->node, ROAMI_END_ID, job->nodes);
+	roami_job_settle(job);
 	roami_sharing_end(job->node);
 	roami_tx_report(job->node);
 	roami_node_stop(job->node);

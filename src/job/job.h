@@ -61,6 +61,7 @@ struct roami_job {
 	void *start_state;               /* the state of this way to start */
 	unsigned start_threads; /* helpers that outlive a round: libraries', the agent's listener */
 	struct roami_boot boot;
+	uint8_t name[16]; /* of a launcher's job: that of all of its nodes, and no other job */
 	/*
 	 * What the process was lent: segments of this host's nodes, and eventfds that wake them; 0:
 	 * none.
@@ -341,6 +342,15 @@ void roami_rerun_copy(struct roami_job *job, bool to_heap);
 /* Node 0, at the seal of a launched job: frees the memory that was held. */
 void roami_job_give_held(struct roami_job *job);
 
+/*
+ * The calling thread, in no call, is about to end its node: calls the functions of transactions
+ * that it is still owed (roami_tx_due).
+ */
+void roami_job_due(struct roami_job *job);
+
+/* All other nodes have said what they have freed: the page server gets to know all of it. */
+void roami_job_settle(struct roami_job *job);
+
 /* Gives a new block its memory at once, if it is large, where all nodes have one heap. */
 void roami_job_fill(struct roami_job *job, uint64_t offset, uint64_t bytes);
 
@@ -384,6 +394,8 @@ uint64_t roami_job_hash_allocs(struct roami_job *job);
  * allocators keep what they handed out before.
  */
 enum roam_err roami_job_lease(struct roami_job *job);
+/* The same for a process that is alone, and has handed out nothing yet. */
+enum roam_err roami_job_lease_first(struct roami_job *job);
 
 /* A region's parts: node 0's, or this node's own where node 0's memory is not mapped. */
 struct roami_heap_parts *roami_job_pool(const struct roami_job *job, unsigned number);
@@ -415,7 +427,11 @@ void roami_job_collect_blocks(struct roami_job *job);
 
 /* ---- left.c: parts of the heap with blocks of nodes that have ended */
 
-/* Whether a part of node 0's, which has all marks, has free pages that a node can lease. */
+/*
+ * Whether a part of node 0's, which has all marks, has free pages that a node can lease; _pages: by
+ * the marks of a segment, where no block that begins before the part reaches into it.
+ */
+bool roami_left_pages_spare(const struct roami_segment *self, uint64_t first, uint32_t pages);
 bool roami_left_spare(struct roami_job *job, uint64_t offset, uint64_t bytes);
 
 /* Leases a spare part of a region, which begins at `base`, for this node's allocator. */

@@ -97,15 +97,20 @@ static uint32_t left_free(const struct roami_segment *self, uint64_t first, uint
 	return goes_on ? 0 : free;
 }
 
+bool roami_left_pages_spare(const struct roami_segment *self, uint64_t first, uint32_t pages)
+{
+	return left_free(self, first, pages) >= pages / SPARE_LEAST;
+}
+
 bool roami_left_spare(struct roami_job *job, uint64_t offset, uint64_t bytes)
 {
 	uint32_t pages = (uint32_t)(bytes / ROAMI_PAGE);
-	uint64_t before = ROAMI_HEAP_PARTS_LARGE * bytes;
+	uint64_t before = job->stored != NULL ? offset : ROAMI_HEAP_PARTS_LARGE * bytes;
 
 	/* One that begins before the part and reaches into it. */
 	return !roami_marks_any(job->node->self, &job->layout,
 				offset > before ? offset - before : 0, offset, offset) &&
-	       left_free(job->node->self, offset / ROAMI_PAGE, pages) >= pages / SPARE_LEAST;
+	       roami_left_pages_spare(job->node->self, offset / ROAMI_PAGE, pages);
 }
 
 /*

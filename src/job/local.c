@@ -1,6 +1,7 @@
 #include "job/local.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +15,11 @@ void roami_boot_layout(struct roami_layout *layout, const struct roami_options *
 	roami_layout_make_regions(layout, options->heap, (unsigned)options->nodes_max,
 				  roami_stretch_count, (bytes + part - 1) / part * part,
 				  roami_heap_part(options->heap));
+}
+
+void roami_boot_name(uint8_t name[16], const void *bytes, size_t count)
+{
+	crypto_generichash(name, 16, bytes, count, (const uint8_t *)"roam job", 8);
 }
 
 int roami_boot_segment(const struct roami_layout *layout, unsigned node)

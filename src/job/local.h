@@ -54,6 +54,9 @@ void roami_boot_layout(struct roami_layout *layout, const struct roami_options *
  */
 enum roam_err roami_boot_memory(const struct roami_options *options, uint64_t nodes, int *fds);
 
+/* A name of the job, from bytes that all of its nodes know, and no other job has. */
+void roami_boot_name(uint8_t name[16], const void *bytes, size_t count);
+
 /* Advice about an errno of making a segment; "" if there is none. */
 const char *roami_boot_hint(int error);
 

@@ -152,6 +152,8 @@ static enum roam_err rerun_join(struct roami_job *job, unsigned nodes)
 
 	job->alloc_hash = roami_job_hash_allocs(job);
 	roami_rerun_copy(job, true);
+	if (err == ROAM_OK)
+		err = roami_stored_together(job);
 	if (job->boot.me == 0)
 		roami_job_seal_allocs(job);
 	else if (err == ROAM_OK)
@@ -316,7 +318,9 @@ static enum roam_err rerun_start(struct roami_job *job)
 {
 	enum roam_err err = roami_job_start_alone(job);
 
-	return err == ROAM_OK ? rerun_silence(job) : err;
+	if (err == ROAM_OK)
+		err = rerun_silence(job);
+	return err == ROAM_OK ? roami_stored_begin(job) : err;
 }
 
 /*
@@ -382,25 +386,29 @@ static enum roam_err rerun_start_anew(struct roami_job *job)
 }
 
 /* The creator's heap keeps its bytes; the other nodes store theirs once more. */
-static void rerun_keep(struct roami_job *job)
+static enum roam_err rerun_keep(struct roami_job *job)
 {
 	struct roami_ctl *ctl = job->bases[0];
+	enum roam_err err = roami_stored_together(job);
 
 	while (roami_msg_poll(job->node) > 0)
 		; /* messages that this node sent itself while alone */
 	roami_os_discard((uint8_t *)ctl + job->layout.rings,
 			 job->layout.headers - job->layout.rings);
 	roami_job_mark_bytes(job);
+	return err;
 }
+
+static const uint8_t rerun_zero[ROAMI_PAGE];
 
 /*
  * Stores into the job's heap what this process stored into its own while it seemed to be alone;
- * other bytes of its own are zero.  Where all processes stored the same, nothing changes.
+ * other bytes of its own are as they `were`.  Where all processes stored the same, nothing changes.
  */
-static void rerun_store(uint8_t *to, const uint8_t *from)
+static void rerun_store(uint8_t *to, const uint8_t *from, const uint8_t *were)
 {
 	for (size_t i = 0; i < ROAMI_PAGE; i++)
-		if (from[i] != 0 && to[i] != from[i])
+		if (from[i] != were[i] && to[i] != from[i])
 			to[i] = from[i];
 }
 
@@ -414,10 +422,14 @@ static bool rerun_creators(const struct roami_job *job, uint64_t offset)
 	return roami_shared_in(job, page, page + 1);
 }
 
-/* This process's own segment, and which of its pages have bytes. */
+/*
+ * This process's own segment, and which of its pages have bytes; what it has stored to the heap, if
+ * that is not in it.
+ */
 struct rerun_past {
 	uint8_t *base;
 	int fd;
+	struct roami_stored_aside aside;
 };
 
 /* The bytes of [at, end) of a segment, page by page; `heap`: of the heap, but for the creator's. */
@@ -429,7 +441,20 @@ static void rerun_store_range(const struct roami_job *job, struct rerun_past pas
 	while (roami_os_data(past.fd, &at, end, &data))
 		for (data -= data % ROAMI_PAGE; data < at; data += ROAMI_PAGE)
 			if (!heap || !rerun_creators(job, data - begin))
-				rerun_store(to + (data - begin), past.base + data);
+				rerun_store(to + (data - begin), past.base + data, rerun_zero);
+}
+
+/* With a page server the segment has what was loaded. */
+static void rerun_store_aside(const struct roami_job *job, struct rerun_past past)
+{
+	const uint32_t *pages = (const void *)past.aside.pages.items;
+
+	for (size_t i = 0; i < past.aside.pages.count; i++) {
+		size_t at = (size_t)pages[i] * ROAMI_PAGE;
+
+		rerun_store(job->app + at, past.aside.app + at, past.base + job->layout.heap + at);
+	}
+	roami_stored_aside_end(job, &past.aside);
 }
 
 /* What the program stored, and where its blocks are. */
@@ -437,15 +462,18 @@ static void rerun_store_all(const struct roami_job *job, struct rerun_past past)
 {
 	const struct roami_layout *layout = &job->layout;
 
-	rerun_store_range(job, past, layout->heap, layout->heap + layout->heap_bytes, job->app,
-			  true);
+	if (past.aside.app != NULL)
+		rerun_store_aside(job, past);
+	else
+		rerun_store_range(job, past, layout->heap, layout->heap + layout->heap_bytes,
+				  job->app, true);
 	rerun_store_range(job, past, layout->blocks, layout->rings,
 			  (uint8_t *)job->bases[job->me] + layout->blocks, false);
 }
 
 enum roam_err roami_rerun_spmd(struct roami_job *job)
 {
-	struct rerun_past past = {job->bases[0], job->fds[0]};
+	struct rerun_past past = {.base = job->bases[0], .fd = job->fds[0]};
 	enum roam_err err = ROAM_OK;
 
 	roami_assert(roami_job_undecided(job) && job->life == ROAMI_JOB_ALONE);
@@ -453,8 +481,10 @@ enum roam_err roami_rerun_spmd(struct roami_job *job)
 	if (job->boot.me != 0 && job->start->input_first)
 		rerun_sated();
 	if (job->boot.me == 0)
-		rerun_keep(job);
+		err = rerun_keep(job);
 	else
+		err = roami_stored_aside(job, &past.aside);
+	if (err == ROAM_OK && job->boot.me != 0)
 		err = rerun_start_anew(job);
 	if (err == ROAM_OK)
 		err = roami_job_map_lent(job);

@@ -43,6 +43,7 @@ static enum roam_err spmd_seal_joined(struct roami_job *job)
 	struct roami_ctl *ctl = job->bases[job->me];
 	enum roam_err err = ROAM_OK;
 
+	roami_stored_tell(job); /* afterwards other nodes may use what this one has freed */
 	roami_state_set(job->node, ROAMI_STATE_ALLOC_HASH, roami_job_hash_allocs(job), true);
 	roami_rerun_copy(job, true);
 	if (job->me == 0)

@@ -1,10 +1,9 @@
-/*
- * A store at the start of a job, and at its end.  Node 0 gets all pages before any other node has
- * begun, and then says which parts of the heap were in use, in one record.
- */
+/* A store at the start of a job, and at its end. */
 #include "job/stored.h"
 
-#include <sodium.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,7 +11,9 @@
 #include "link/address.h"
 
 #define BUSY_NS UINT64_C(2000000000) /* for another job's connections to go */
-#define BUSY_US 20000u
+
+#define AWAIT_NS UINT64_C(60000000000) /* for all nodes of a launcher to come */
+#define AWAIT_US 2000u
 
 enum roam_err roami_stored_check(struct roami_job *job)
 {
@@ -37,80 +38,66 @@ enum roam_err roami_stored_check(struct roami_job *job)
 	return why != NULL ? roami_stored_says(job, ROAM_EUNSUPPORTED, why) : ROAM_OK;
 }
 
-enum roam_err roami_stored_starts(struct roami_job *job)
-{
-	if (job->options.store[0] == '\0' || job->boot.nodes == 0)
-		return ROAM_OK;
-	if (job->main == &roami_main_everywhere && (job->key != NULL || job->lent[0] != 0))
-		return ROAM_OK;
-	return job->boot.me != 0 ? ROAM_EUNSUPPORTED
-				 : roami_stored_says(
-					   job, ROAM_EUNSUPPORTED,
-					   "a launcher's job can have it only by roam run, and if "
-					   "its program begins with roam_start");
-}
-
 static enum roam_err stored_connect(struct roami_job *job)
 {
 	struct roami_stored *stored = job->stored;
 	struct roami_store_opened opened;
 	char why[ROAMI_STORE_TEXT_MAX + 1] = "";
-	uint64_t until = roami_os_now_ns() + BUSY_NS;
 	enum roam_err err;
 
 	/* The server may not have seen yet that the job before has ended. */
-	while ((err = roami_store_connect(&stored->client, job->options.store, stored->key,
-					  &stored->open, &opened, why, sizeof(why))) ==
-		       ROAM_EBUSY &&
-	       roami_os_now_ns() < until)
-		usleep(BUSY_US);
+	err = roami_stored_connect(job, roami_os_now_ns() + BUSY_NS, &opened, why);
 	if (err != ROAM_OK)
 		return roami_stored_says(job, err, why[0] != '\0' ? why : roam_strerror(err));
-	stored->asked = stored->received = stored->serial = 0;
+	/* No commit of an earlier process has one of these numbers. */
+	stored->asked = stored->received = roami_os_now_ns();
+	stored->serial = 0;
 	stored->durable = opened.durable;
+	memcpy(stored->store, opened.store, sizeof(stored->store));
 	return ROAM_OK;
 }
 
 struct loading {
 	struct roami_job *job;
-	struct roami_segment self;
+	struct roami_stored_find find;
 	enum roam_err err;
 	uint64_t high;
+	uint64_t version;
+	bool named; /* there are names */
+	struct roami_stored_range range;
+	uint64_t arrived; /* nodes of this job, a bit each */
+	struct roami_stored_foreign foreign;
+	uint64_t points; /* the offset in the heap of a pointer to what is foreign; 0: none */
 };
 
-static void load_page(void *arg, const struct roami_store_entry *entry, const uint8_t *data)
+/* All of a page. */
+static void load_page(struct loading *it, uint64_t at, const uint8_t *data, uint32_t bytes)
+{
+	const struct roami_layout *layout = &it->job->layout;
+	uint64_t offset = roami_layout_base(layout, 0) + at, points;
+
+	memcpy((uint8_t *)it->job->bases[0] + layout->heap + offset, data, bytes);
+	if (it->job->boot.nodes > 1)
+		atomic_fetch_or(&it->find.self.headers[offset / ROAMI_PAGE].where,
+				ROAMI_HEADER_BYTES);
+	it->high = offset + ROAMI_PAGE;
+	points = it->points == 0 ? roami_stored_points(&it->foreign, data) : 0;
+	if (points != 0)
+		it->points = offset + points - 1;
+}
+
+static void load_bytes(void *arg, const struct roami_store_entry *entry, const uint8_t *data)
 {
 	struct loading *it = arg;
 	uint64_t at = (uint64_t)entry->where * ROAMI_PAGE;
-	uint8_t *heap = (uint8_t *)it->job->bases[0] + it->job->layout.heap;
+	uint64_t heap = roami_layout_bytes(&it->job->layout, 0);
 
-	if (entry->from > ROAMI_PAGE || entry->bytes > ROAMI_PAGE - entry->from ||
-	    at >= it->job->layout.heap_bytes) {
+	if (at >= it->job->stored->open.heap_bytes)
 		it->err = ROAM_EPROTO;
-		return;
-	}
-	memcpy(heap + at + entry->from, data, entry->bytes);
-	if (it->job->boot.nodes > 1)
-		atomic_fetch_or(&it->self.headers[entry->where].where, ROAMI_HEADER_BYTES);
-	it->high = at + ROAMI_PAGE > it->high ? at + ROAMI_PAGE : it->high;
-}
-
-/* `leases`: what this job has taken meanwhile does not count. */
-static void load_parts(struct loading *it, const uint8_t *data, size_t bytes, bool leases)
-{
-	const struct roami_heap_parts *pool = roami_job_pool(it->job, 0);
-	struct roami_stored_parts value;
-
-	if (bytes != sizeof(value)) {
-		it->err = ROAM_EMISMATCH;
-		return;
-	}
-	memcpy(&value, data, sizeof(value));
-	if (value.version != ROAMI_STORED_VERSION || value.part != pool->part ||
-	    value.count != pool->count)
-		it->err = ROAM_EMISMATCH;
-	else if (!leases || memcmp(value.job, it->job->stored->open.job, sizeof(value.job)) != 0)
-		roami_stored_fold(&value, it->job->stored->old);
+	else if (at < heap)
+		load_page(it, at, data, entry->bytes);
+	else
+		roami_stored_find_page(it->job, &it->find, at - heap, data, entry->bytes);
 }
 
 static bool name_is(const struct roami_store_entry *entry, const uint8_t *data, const char *name)
@@ -118,47 +105,125 @@ static bool name_is(const struct roami_store_entry *entry, const uint8_t *data, 
 	return entry->from == strlen(name) && memcmp(data, name, entry->from) == 0;
 }
 
-static void load_name(void *arg, const struct roami_store_entry *entry, const uint8_t *data)
+/* The value of a name, of so many bytes. */
+static void name_value(struct loading *it, const struct roami_store_entry *entry,
+		       const uint8_t *data, void *to, size_t bytes)
 {
-	struct loading *it = arg;
-	size_t bytes = entry->bytes - entry->from, lease = strlen(ROAMI_STORED_LEASE);
-
-	if (entry->from > entry->bytes)
-		it->err = ROAM_EPROTO;
-	else if (name_is(entry, data, ROAMI_STORED_ROOTS) && bytes == sizeof(uint64_t))
-		memcpy(&it->job->stored->roots, data + entry->from, sizeof(uint64_t));
-	else if (name_is(entry, data, ROAMI_STORED_PARTS))
-		load_parts(it, data + entry->from, bytes, false);
-	else if (entry->from > lease && memcmp(data, ROAMI_STORED_LEASE, lease) == 0)
-		load_parts(it, data + entry->from, bytes, true);
+	if (entry->bytes - entry->from == bytes)
+		memcpy(to, data + entry->from, bytes);
 	else
 		it->err = ROAM_EMISMATCH;
 }
 
-/* Which parts have blocks; node 0 gets the pages, too. */
+/* The number behind "arrived." in a name; 0: of another job; UINT_MAX: no such name. */
+static unsigned name_arrived(const struct loading *it, const struct roami_store_entry *entry,
+			     const uint8_t *data)
+{
+	static const size_t ahead = sizeof(ROAMI_STORED_ARRIVED) - 1;
+	const uint8_t *job = it->job->stored->open.job;
+	char text[8] = "";
+
+	if (entry->from <= ahead || entry->from - ahead >= sizeof(text) ||
+	    memcmp(data, ROAMI_STORED_ARRIVED, ahead) != 0)
+		return UINT_MAX;
+	memcpy(text, data + ahead, entry->from - ahead);
+	return entry->bytes - entry->from == 16 && memcmp(data + entry->from, job, 16) == 0
+		       ? (unsigned)strtoul(text, NULL, 10) % ROAMI_NODES_MAX
+		       : 0;
+}
+
+/* Each commit has one, also that by which a node arrives at an empty store. */
+static bool name_commit(const struct roami_store_entry *entry, const uint8_t *data)
+{
+	static const size_t ahead = sizeof(ROAMI_STORED_COMMIT) - 1;
+
+	return entry->from > ahead && memcmp(data, ROAMI_STORED_COMMIT, ahead) == 0;
+}
+
+static void load_name(void *arg, const struct roami_store_entry *entry, const uint8_t *data)
+{
+	struct loading *it = arg;
+	uint64_t at = 0;
+	unsigned node = name_arrived(it, entry, data);
+
+	it->named = it->named || (node == UINT_MAX && !name_commit(entry, data));
+	if (node != UINT_MAX)
+		it->arrived |= UINT64_C(1) << node;
+	if (name_is(entry, data, ROAMI_STORED_FORMAT))
+		name_value(it, entry, data, &it->version, sizeof(it->version));
+	else if (name_is(entry, data, ROAMI_STORED_PROGRAM) &&
+		 !roami_stored_foreign(&it->foreign, data + entry->from,
+				       entry->bytes - entry->from))
+		it->err = ROAM_EMISMATCH;
+	else if (name_is(entry, data, ROAMI_STORED_RANGE))
+		name_value(it, entry, data, &it->range, sizeof(it->range));
+	if (!name_is(entry, data, ROAMI_STORED_ROOTS))
+		return;
+	name_value(it, entry, data, &at, sizeof(at));
+	it->job->stored->roots = at - (uintptr_t)it->job->app;
+	if (it->job->stored->roots >= it->job->layout.heap_bytes)
+		it->err = ROAM_EPROTO;
+}
+
+static enum roam_err load_says(struct roami_job *job, enum roam_err err)
+{
+	if (err == ROAM_EMISMATCH)
+		return roami_stored_says(job, err, "the store is of another version of roam");
+	return err == ROAM_OK ? err : roami_stored_says(job, err, "the store cannot be read");
+}
+
+static enum roam_err load_names(struct loading *it)
+{
+	enum roam_err err = roami_store_load(it->job->stored->client, ROAMI_STORE_NAMES, 0,
+					     UINT32_MAX, load_name, it);
+
+	return err == ROAM_OK ? it->err : err;
+}
+
+static enum roam_err load_points(struct roami_job *job, uint64_t at)
+{
+	char line[240];
+
+	snprintf(line, sizeof(line),
+		 "the heap has a pointer to code or variables, at %p, of a program that was built "
+		 "or loaded differently; if it is none, or is not used, say "
+		 "ROAM_TRUST_POINTERS=1 (roam run --trust-pointers)",
+		 (void *)(job->app + at));
+	return roami_stored_says(job, ROAM_EMISMATCH, line);
+}
+
+/* Gets the pages, and finds out where blocks are. */
+static enum roam_err load_all(struct loading *it)
+{
+	struct roami_job *job = it->job;
+	uint32_t end = (uint32_t)(job->stored->open.heap_bytes / ROAMI_PAGE);
+	enum roam_err err = load_names(it);
+
+	roami_segment_point(&it->find.self, &job->layout, job->bases[0]);
+	if (err == ROAM_OK && it->version != ROAMI_STORED_VERSION &&
+	    (it->version != 0 || it->named))
+		err = ROAM_EMISMATCH;
+	if (err == ROAM_OK)
+		err = roami_store_load(job->stored->client, ROAMI_STORE_PAGES, 0, end, load_bytes,
+				       it);
+	if (err == ROAM_OK && it->err != ROAM_OK)
+		err = it->err;
+	return err == ROAM_OK && !roami_stored_found(job, &it->find) ? ROAM_EPROTO : err;
+}
+
 static enum roam_err stored_load(struct roami_job *job)
 {
-	struct roami_stored *stored = job->stored;
 	struct loading it = {.job = job};
-	enum roam_err err;
+	enum roam_err err = load_all(&it);
 
-	roami_segment_point(&it.self, &job->layout, job->bases[job->me]);
-	err = roami_store_load(stored->client, ROAMI_STORE_NAMES, 0, UINT32_MAX, load_name, &it);
-	if (err == ROAM_OK && it.err == ROAM_OK && job->me == 0)
-		err = roami_store_load(stored->client, ROAMI_STORE_PAGES, 0, job->layout.pages,
-				       load_page, &it);
-	if (stored->roots >= job->layout.heap_bytes)
-		it.err = ROAM_EPROTO;
-	if (it.err == ROAM_EMISMATCH)
-		return roami_stored_says(job, it.err, "the store is of another version of roam");
-	if (err == ROAM_OK)
-		err = it.err;
 	if (err != ROAM_OK)
-		return roami_stored_says(job, err, "the store cannot be read");
-	if (job->me == 0)
-		atomic_store(&job->high, it.high);
-	roami_stored_find(job);
-	roami_alloc_skip(job->allocs[0], roami_stored_begins(job));
+		return load_says(job, err);
+	if (it.points != 0 && !job->options.trust_pointers)
+		return load_points(job, it.points);
+	atomic_store(&job->high, it.high);
+	roami_heap_parts_old(roami_job_pool(job, 0), job->stored->old);
+	if (job->boot.nodes > 0)
+		roami_alloc_skip(job->allocs[0], roami_stored_begins(job));
 	return ROAM_OK;
 }
 
@@ -192,27 +257,6 @@ static void load_zero(struct roami_job *job)
 		roami_stored_commit_end(job);
 }
 
-/* What all nodes of a launcher's job know from their start; NULL: nothing. */
-static const uint8_t *stored_secret(const struct roami_job *job)
-{
-	if (job->key != NULL)
-		return job->key;
-	return job->lent[0] != 0 && job->bases[0] != NULL
-		       ? ((const struct roami_ctl *)job->bases[0])->key
-		       : NULL;
-}
-
-/* A name of the job that all of its nodes give it, and no other job. */
-static bool stored_job(const struct roami_job *job, uint8_t name[16])
-{
-	const uint8_t *secret = stored_secret(job);
-
-	if (job->boot.nodes == 0)
-		return roami_os_secret(name, 16);
-	return secret != NULL && crypto_generichash(name, 16, secret, ROAMI_KEY_BYTES,
-						    (const uint8_t *)ROAMI_STORE_MAGIC, 8) == 0;
-}
-
 static enum roam_err stored_make(struct roami_job *job)
 {
 	struct roami_stored *stored = roami_os_reserve(sizeof(*stored));
@@ -226,10 +270,13 @@ static enum roam_err stored_make(struct roami_job *job)
 	pthread_mutex_init(&stored->lock, NULL);
 	pthread_cond_init(&stored->changed, NULL);
 	stored->pagemap = -1;
-	stored->open = (struct roami_store_open){.heap_bytes = job->layout.heap_bytes,
-						 .heap_at = (uintptr_t)job->app,
-						 .page_bytes = ROAMI_STORE_PAGE};
-	if (!stored_job(job, stored->open.job))
+	pthread_mutex_init(&stored->noting, NULL);
+	stored->open = (struct roami_store_open){
+		.heap_bytes = roami_store_bytes(roami_layout_bytes(&job->layout, 0)),
+		.heap_at = (uintptr_t)job->app + roami_layout_base(&job->layout, 0),
+		.page_bytes = ROAMI_STORE_PAGE};
+	memcpy(stored->open.job, job->name, sizeof(stored->open.job));
+	if (job->boot.nodes == 0 && !roami_os_secret(stored->open.job, sizeof(stored->open.job)))
 		return roami_stored_says(job, ROAM_ESYSTEM, "the job gets no random name");
 	if (file[0] == '\0')
 		return roami_stored_says(job, ROAM_EKEY,
@@ -239,14 +286,106 @@ static enum roam_err stored_make(struct roami_job *job)
 	return ROAM_OK;
 }
 
-/* Connects, and gets what the server has. */
+/* Whether the process is alone until CREATE, with others that a launcher has started. */
+static bool stored_repeats(const struct roami_job *job)
+{
+	return job->boot.nodes > 1 && job->main != &roami_main_everywhere;
+}
+
+/* Connects. */
 static enum roam_err stored_open(struct roami_job *job)
 {
 	enum roam_err err = stored_make(job);
 
-	if (err == ROAM_OK)
-		err = stored_connect(job);
-	return err == ROAM_OK ? stored_load(job) : err;
+	return err == ROAM_OK ? stored_connect(job) : err;
+}
+
+/* Reads the names until they say what this node waits for. */
+static enum roam_err stored_await(struct roami_job *job, struct loading *it,
+				  bool (*met)(const struct loading *it))
+{
+	uint64_t until = roami_os_now_ns() + AWAIT_NS;
+	enum roam_err err;
+
+	for (;;) {
+		*it = (struct loading){.job = job};
+		err = load_names(it);
+		if (err != ROAM_OK || met(it))
+			return load_says(job, err);
+		if (roami_os_now_ns() > until)
+			return roami_stored_says(job, ROAM_ETIMEDOUT,
+						 "not all nodes have come to it");
+		usleep(AWAIT_US);
+	}
+}
+
+static bool await_all(const struct loading *it)
+{
+	uint64_t all = (UINT64_C(2) << (it->job->boot.nodes - 1)) - 2;
+
+	return (it->arrived & all) == all;
+}
+
+static bool await_range(const struct loading *it)
+{
+	return memcmp(it->range.job, it->job->stored->open.job, sizeof(it->range.job)) == 0;
+}
+
+/*
+ * All processes of a launcher that execute main up to CREATE have to begin with the same pages:
+ * node 0 changes none before the others have them.
+ */
+static enum roam_err stored_await_others(struct roami_job *job)
+{
+	struct loading it;
+
+	return stored_await(job, &it, await_all);
+}
+
+static enum roam_err stored_arrive(struct roami_job *job)
+{
+	char name[24];
+
+	snprintf(name, sizeof(name), ROAMI_STORED_ARRIVED "%u", job->boot.me);
+	job->stored->mute = false;
+	roami_stored_commit_open(job);
+	roami_stored_commit_name(job, name, job->stored->open.job,
+				 sizeof(job->stored->open.job));
+	roami_stored_commit_end(job);
+	job->stored->mute = true;
+	return ROAM_OK;
+}
+
+/* The store has the job's beginning: what other nodes must know, and that they all have come. */
+static void stored_head(struct roami_job *job)
+{
+	static const uint64_t version = ROAMI_STORED_VERSION;
+	struct roami_stored_range range = {.first = job->stored->first, .end = job->stored->end};
+	char name[24];
+
+	memcpy(range.job, job->stored->open.job, sizeof(range.job));
+	roami_stored_commit_open(job);
+	roami_stored_commit_name(job, ROAMI_STORED_FORMAT, &version, sizeof(version));
+	roami_stored_commit_name(job, ROAMI_STORED_RANGE, &range, sizeof(range));
+	roami_stored_program(job);
+	for (unsigned node = 1; node < ROAMI_NODES_MAX; node++) {
+		snprintf(name, sizeof(name), ROAMI_STORED_ARRIVED "%u", node);
+		roami_stored_commit_name(job, name, NULL, 0);
+	}
+	roami_stored_commit_end(job);
+}
+
+static enum roam_err stored_begin(struct roami_job *job)
+{
+	enum roam_err err = stored_open(job);
+
+	if (err == ROAM_OK) {
+		job->stored->mute = stored_repeats(job) && job->boot.me != 0;
+		err = stored_load(job);
+	}
+	if (err == ROAM_OK && stored_repeats(job))
+		err = job->boot.me == 0 ? stored_await_others(job) : stored_arrive(job);
+	return err;
 }
 
 enum roam_err roami_stored_begin(struct roami_job *job)
@@ -255,21 +394,37 @@ enum roam_err roami_stored_begin(struct roami_job *job)
 
 	if (job->options.store[0] == '\0')
 		return ROAM_OK;
-	err = stored_open(job);
+	err = stored_begin(job);
 	job->failed = err; /* which was told */
 	if (err != ROAM_OK)
 		return err;
+	stored_head(job);
 	load_zero(job);
-	roami_stored_commit_parts(job, job->stored->old);
-	roami_stored_words(job);
 	atomic_store(&roami_job_pool(job, 0)->roots, job->stored->roots);
 	if (job->boot.nodes > 1)
 		atomic_store(&roami_job_ctl(job, 0)->creator_end, job->high);
 	if (job->node != NULL)
 		roami_stored_node(job);
-	if (job->boot.nodes <= 1)
+	if (job->boot.nodes <= 1 || stored_repeats(job))
 		job->failed = roami_stored_apart(job);
 	return job->failed;
+}
+
+/* Which parts nodes may hand out before there are leases. */
+static enum roam_err stored_range(struct roami_job *job)
+{
+	struct loading it;
+	enum roam_err err = stored_await(job, &it, await_range);
+
+	if (err == ROAM_OK && (it.range.first > it.range.end ||
+			       it.range.end > roami_job_pool(job, 0)->count))
+		err = load_says(job, ROAM_EPROTO);
+	if (err != ROAM_OK)
+		return err;
+	job->stored->first = it.range.first;
+	job->stored->end = it.range.end;
+	roami_alloc_skip(job->allocs[0], roami_stored_begins(job));
+	return ROAM_OK;
 }
 
 enum roam_err roami_stored_follow(struct roami_job *job)
@@ -279,6 +434,8 @@ enum roam_err roami_stored_follow(struct roami_job *job)
 	if (job->options.store[0] == '\0' || job->me == 0)
 		return ROAM_OK;
 	err = stored_open(job);
+	if (err == ROAM_OK)
+		err = stored_range(job);
 	if (err == ROAM_OK)
 		roami_stored_node(job);
 	return err;
@@ -293,7 +450,7 @@ void roami_stored_forked(struct roami_job *job)
 	close(roami_store_fd(stored->client)); /* a word here would be the parent's */
 	stored->client = NULL;
 	stored->apart = false;
-	memset(stored->own, 0, sizeof(stored->own));
+	stored->notes.count = 0;
 }
 
 enum roam_err roami_stored_join(struct roami_job *job)
@@ -303,16 +460,7 @@ enum roam_err roami_stored_join(struct roami_job *job)
 
 enum roam_err roami_stored_ended(struct roami_job *job)
 {
-	const struct roami_heap_parts *pool = roami_job_pool(job, 0);
-	uint8_t states[ROAMI_HEAP_PARTS_PARTS] = {0};
-
-	if (job->stored == NULL)
-		return ROAM_OK;
-	for (uint32_t i = 0; i < pool->count; i++)
-		states[i] = (uint8_t)roami_heap_parts_look(pool, i).state;
-	memset(job->stored->own, 0, sizeof(job->stored->own));
-	roami_stored_commit_parts(job, states);
-	return roami_stored_apart(job);
+	return job->stored != NULL ? roami_stored_apart(job) : ROAM_OK;
 }
 
 void roami_stored_close(struct roami_job *job)
@@ -321,6 +469,8 @@ void roami_stored_close(struct roami_job *job)
 
 	if (stored == NULL)
 		return;
+	if (stored->apart)
+		roami_stored_flush(job, true, false);
 	if (roami_stored_durable(job) != ROAM_OK)
 		roami_stored_fail(job);
 	roami_store_disconnect(stored->client);

@@ -196,6 +196,7 @@ static void team_called(void *arg)
 {
 	const struct team_call *call = arg;
 
+	roami_job_due(call->job);
 	if (call->then != NULL)
 		call->then(call->job);
 	roami_node_fail(call->job->node,

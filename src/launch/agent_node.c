@@ -78,6 +78,7 @@ static void agent_read_boot(struct roami_job *job, struct roami_frame *frame)
 				"install one version on all hosts, and build the program with it");
 	job->boot = boot;
 	job->key = job->boot.key;
+	roami_boot_name(job->name, job->key, ROAMI_KEY_BYTES);
 }
 
 /*

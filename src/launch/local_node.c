@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -35,6 +36,7 @@ static void local_end_with_launcher(int lifeline)
 static enum roam_err local_take(struct roami_job *job)
 {
 	unsigned rank, size, fd;
+	uint8_t key[ROAMI_KEY_BYTES];
 
 	if (sscanf(job->options.boot, "local:%u:%u:%u", &rank, &size, &fd) != 3 || size == 0 ||
 	    size > ROAMI_NODES_MAX || rank >= size || fd >= INT32_MAX - size) {
@@ -59,6 +61,9 @@ static enum roam_err local_take(struct roami_job *job)
 	job->boot.hosts = 1;
 	for (unsigned node = 0; node < size; node++)
 		job->lent[node] = (int)(fd + node);
+	if (pread((int)fd, key, sizeof(key), offsetof(struct roami_ctl, key)) != sizeof(key))
+		return ROAM_ESYSTEM;
+	roami_boot_name(job->name, key, sizeof(key));
 	return ROAM_OK;
 }
 

@@ -329,6 +329,7 @@ static enum roam_err wireup_first_turn(struct roami_job *job, bool creates)
 	if (wireup_of(job)->blobs == NULL || sodium_init() < 0)
 		return ROAM_ENOMEM;
 	wireup_greet(job, creates);
+	roami_boot_name(job->name, wireup_of(job)->hello, sizeof(wireup_of(job)->hello));
 	wireup_say(job);
 	return roami_job_make_far(job);
 }

@@ -111,7 +111,8 @@ static bool open_fits(struct roami_caller *caller, const struct roami_store_open
 		caller_error(caller, 0, ROAM_EMISMATCH,
 			     "it keeps a heap of %llu bytes, the program has one of %llu: "
 			     "take the ROAM_HEAP with which it was made",
-			     (unsigned long long)bytes, (unsigned long long)ask->heap_bytes);
+			     (unsigned long long)roami_store_heap(bytes),
+			     (unsigned long long)roami_store_heap(ask->heap_bytes));
 		return false;
 	}
 	if (at != 0 && ask->heap_at != 0 && at != ask->heap_at) {
@@ -171,7 +172,8 @@ static bool caller_opens(struct roami_caller *caller, const uint8_t *data, size_
 	answer.names = callers->state.name_count;
 	answer.epoch = callers->epoch;
 	answer.flags = (caller->reads ? ROAMI_STORE_READS : 0u) |
-		       (callers->full[0] != '\0' ? ROAMI_STORE_FULL : 0u);
+		       (callers->full[0] != '\0' ? ROAMI_STORE_FULL : 0u) |
+		       (callers->is.ended ? ROAMI_STORE_ORDERLY : 0u);
 	return caller_send(caller, ROAMI_STORE_OPENED, 0, &answer, sizeof(answer), NULL, 0);
 }
 

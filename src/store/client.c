@@ -434,18 +434,66 @@ void roami_store_begin(struct roami_store_commit *commit, struct roami_store_cli
 	commit->client = client;
 	commit->number = number;
 	commit->until = until;
+	commit->kept = NULL;
 	commit->bytes = 0;
 }
 
-static bool commit_flush(struct roami_store_commit *commit, uint32_t flags)
+/* Frames begin with how many bytes they are. */
+static bool commit_keep(const struct roami_store_commit *commit)
+{
+	uint64_t bytes = commit->bytes;
+	uint8_t *at;
+
+	if (commit->kept == NULL)
+		return true;
+	at = roami_os_vec_grow(commit->kept, 1, sizeof(bytes) + commit->bytes);
+	if (at == NULL)
+		return false;
+	memcpy(at, &bytes, sizeof(bytes));
+	memcpy(at + sizeof(bytes), commit->entries, commit->bytes);
+	commit->kept->count += sizeof(bytes) + commit->bytes;
+	return true;
+}
+
+static bool commit_send(const struct roami_store_commit *commit, const void *entries, size_t bytes,
+			uint32_t flags)
 {
 	const struct roami_store_part part = {.flags = flags};
-	const struct roam_part parts[2] = {{&part, sizeof(part)},
-					   {commit->entries, commit->bytes}};
+	const struct roam_part parts[2] = {{&part, sizeof(part)}, {entries, bytes}};
 
-	commit->bytes = 0;
 	return roami_store_send(commit->client, ROAMI_STORE_COMMIT, commit->number, parts, 2,
 				commit->until);
+}
+
+/* What cannot be kept is sent all the same. */
+static bool commit_flush(struct roami_store_commit *commit, uint32_t flags)
+{
+	size_t bytes = commit->bytes;
+
+	if (!commit_keep(commit)) {
+		roami_os_vec_free(commit->kept, 1);
+		commit->kept = NULL;
+	}
+	commit->bytes = 0;
+	return commit->client == NULL || commit_send(commit, commit->entries, bytes, flags);
+}
+
+bool roami_store_again(struct roami_store_commit *commit, struct roami_store_client *client)
+{
+	const uint8_t *at, *end;
+	uint64_t bytes;
+	bool good = true;
+
+	commit->client = client;
+	if (commit->kept == NULL)
+		return false;
+	at = commit->kept->items;
+	for (end = at + commit->kept->count; good && at < end; at += sizeof(bytes) + bytes) {
+		memcpy(&bytes, at, sizeof(bytes));
+		good = commit_send(commit, at + sizeof(bytes), bytes,
+				   at + sizeof(bytes) + bytes == end ? ROAMI_STORE_LAST : 0);
+	}
+	return good;
 }
 
 /* An entry of two pieces. */

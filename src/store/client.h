@@ -5,6 +5,7 @@
 #ifndef ROAMI_STORE_CLIENT_H
 #define ROAMI_STORE_CLIENT_H
 
+#include "os/os.h"
 #include "store/frames.h"
 
 struct roami_store_client;
@@ -72,6 +73,7 @@ enum roam_err roami_store_load_all(struct roami_store_client *client,
 struct roami_store_commit {
 	struct roami_store_client *client;
 	uint64_t number, until;
+	struct roami_vec *kept; /* what was added, for roami_store_again; NULL: not kept */
 	size_t bytes;
 	uint8_t entries[ROAMI_STORE_ENTRIES_MAX];
 };
@@ -82,5 +84,8 @@ bool roami_store_add_bytes(struct roami_store_commit *commit, uint32_t page, uin
 bool roami_store_add_name(struct roami_store_commit *commit, const char *name, const void *value,
 			  uint32_t bytes); /* value NULL: forget it */
 bool roami_store_end(struct roami_store_commit *commit);
+
+/* Sends a commit whose end was sent once more, over another connection: what was kept of it. */
+bool roami_store_again(struct roami_store_commit *commit, struct roami_store_client *client);
 
 #endif

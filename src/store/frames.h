@@ -21,9 +21,16 @@
 #define ROAMI_STORE_VALUE_MAX  32768u             /* and of what it holds */
 #define ROAMI_STORE_NAMES_MAX  4096u              /* records */
 #define ROAMI_STORE_COMMIT_MAX ((uint64_t)1 << 28) /* bytes of one commit's entries */
-#define ROAMI_STORE_HEAP_MAX   ((uint64_t)1 << 40)
+#define ROAMI_STORE_HEAP_MAX   (UINT64_C(65) << 34) /* 1 TiB, and its marks */
 #define ROAMI_STORE_TEXT_MAX   240u
 #define ROAMI_STORE_FRAMES_MAX 64u /* that answer one LOAD */
+
+/*
+ * What a job keeps: its heap, and behind that its *marks*, a byte for each 64 bytes of the heap,
+ * which say where blocks are.  The server makes no difference between the two.
+ */
+#define ROAMI_STORE_GRAIN 64u
+enum { ROAMI_STORE_BEGINS = 1, ROAMI_STORE_ENDS = 2 };
 
 enum roami_store_kind {
 	ROAMI_STORE_WELCOME,
@@ -46,8 +53,10 @@ struct roami_store_head {
 };
 
 enum {
-	ROAMI_STORE_READS = 1, /* the client commits nothing, and may be of any job */
-	ROAMI_STORE_FULL = 2   /* of the server: there is no room, commits are refused */
+	ROAMI_STORE_READS = 1,  /* the client commits nothing, and may be of any job */
+	ROAMI_STORE_FULL = 2,   /* of the server: there is no room, commits are refused */
+	ROAMI_STORE_AGAIN = 4,  /* of the client: it had another connection, which it has lost */
+	ROAMI_STORE_ORDERLY = 8 /* of the server: it lacks no commit that had a receipt */
 };
 
 struct roami_store_open {
@@ -124,6 +133,19 @@ struct roami_store_error {
 
 /* WELCOME. */
 #define ROAMI_STORE_WELCOME_BYTES (sizeof(struct roami_store_head) + ROAMI_CHANNEL_EXTRA)
+
+/* The bytes that a heap takes, and the other way round. */
+static inline uint64_t roami_store_bytes(uint64_t heap_bytes)
+{
+	uint64_t marks = heap_bytes / ROAMI_STORE_GRAIN;
+
+	return heap_bytes + (marks + ROAMI_STORE_PAGE - 1) / ROAMI_STORE_PAGE * ROAMI_STORE_PAGE;
+}
+
+static inline uint64_t roami_store_heap(uint64_t bytes)
+{
+	return bytes / (ROAMI_STORE_GRAIN + 1) * ROAMI_STORE_GRAIN;
+}
 
 static inline uint64_t roami_store_entry_bytes(const struct roami_store_entry *entry)
 {

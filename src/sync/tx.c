@@ -14,13 +14,6 @@
 /* How an attempt ends. */
 enum { TX_RETURNED, TX_RESTARTS, TX_RETRIES, TX_CANCELS };
 
-struct tx_call {
-	roami_tx_fn *fn;
-	void *arg;
-	const void *from;
-	bool committed; /* when it is called */
-};
-
 /* The calling thread's, which is kept from being cancelled. */
 struct tx_before {
 	sigset_t signals;
@@ -207,43 +200,6 @@ void roami_tx_cancel(struct roami_node *node)
 	roami_restart_leave(&tx_of(node)->restart, TX_CANCELS);
 }
 
-/* ---------------------------------------------------------------- functions called at the end */
-
-enum roam_err roami_tx_then(struct roami_node *node, bool committed, roami_tx_fn *fn, void *arg,
-			    const void *from)
-{
-	struct roami_vec *calls = &tx_calls_of(node)->list;
-	struct tx_call *call;
-
-	roami_contract(roami_tx_inside(node));
-	if (tx_calls_of(node)->now)
-		return ROAM_ESTATE;
-	call = roami_os_vec_grow(calls, sizeof(*call), 1);
-	if (call == NULL)
-		return ROAM_ENOMEM;
-	*call = (struct tx_call){fn, arg, from, committed};
-	calls->count++;
-	return ROAM_OK;
-}
-
-static void tx_calls(struct roami_node *node, bool committed)
-{
-	struct roami_tx_calls *calls = tx_calls_of(node);
-	size_t count = calls->list.count;
-
-	calls->now = true;
-	for (size_t i = 0; i < count; i++) {
-		size_t at = committed ? i : count - 1 - i;
-		struct tx_call call = ((struct tx_call *)(void *)calls->list.items)[at];
-
-		calls->from = call.from;
-		if (call.committed == committed)
-			call.fn(call.arg);
-	}
-	calls->list.count = 0;
-	calls->now = false;
-}
-
 /* ------------------------------------------------------------------------------------- attempts */
 
 /*
@@ -328,12 +284,6 @@ static void tx_starts(struct roami_node *node)
 	roami_tx_reads_begin(node);
 }
 
-static void tx_library(const struct roami_tx_run *run, bool in)
-{
-	if (run->inside != NULL)
-		run->inside(in);
-}
-
 struct tx_watch {
 	struct roami_node *node;
 	uint32_t changes; /* when the watch began */
@@ -369,9 +319,9 @@ static void tx_end(struct roami_node *node, const struct roami_tx_run *run, stru
 	roami_tx_undo(node);
 	tx_close(node, watch);
 	roami_tx_let_others(node);
-	tx_library(run, false);
-	tx_calls(node, false);
-	tx_library(run, true);
+	tx_library(run->inside, false);
+	roami_tx_calls(node, false, 0);
+	tx_library(run->inside, true);
 }
 
 /* Runs the attempt's function; if it retries, the other one. */
@@ -383,11 +333,11 @@ static int tx_functions(struct roami_node *node, const struct roami_tx_run *run)
 	if (how != TX_RETRIES || run->otherwise == NULL)
 		return how;
 	ROAMI_COUNT(node->stats, tx_retries, 1);
-	tx_library(run, true);
+	tx_library(run->inside, true);
 	roami_tx_undo(node);
-	tx_library(run, false);
+	tx_library(run->inside, false);
 	tx->held++; /* no fault of theirs restarts what the functions do */
-	tx_calls(node, false);
+	roami_tx_calls(node, false, 0);
 	tx->held--;
 	return roami_restart_run(&tx->restart, run->otherwise, run->arg);
 }
@@ -434,11 +384,11 @@ static int tx_attempt(struct roami_node *node, const struct roami_tx_run *run,
 {
 	int how;
 
-	tx_library(run, true);
+	tx_library(run->inside, true);
 	tx_begin(node);
-	tx_library(run, false);
+	tx_library(run->inside, false);
 	how = tx_functions(node, run);
-	tx_library(run, true);
+	tx_library(run->inside, true);
 	roami_contract(tx_of(node)->held == 0);
 	roami_tx_reads_look(node);
 	if (how == TX_RETURNED && !roami_tx_commit(node))
@@ -448,7 +398,7 @@ static int tx_attempt(struct roami_node *node, const struct roami_tx_run *run,
 		tx_committed(node);
 	else
 		tx_end(node, run, how == TX_RETRIES ? watch : NULL);
-	tx_library(run, false);
+	tx_library(run->inside, false);
 	tx_count(node, how);
 	return how;
 }
@@ -483,7 +433,7 @@ static void tx_watch(struct roami_node *node, const struct roami_tx_run *run,
 	uint64_t begun = tx->begun;
 
 	roami_contract(watch->on && tx_has_turn(node));
-	tx_library(run, true);
+	tx_library(run->inside, true);
 	tx_interrupts(node, false);
 	roami_tx_turn_over(node);
 	roami_node_waits(node, ROAM_SYNC_TX + 1, 0, 0);
@@ -494,7 +444,7 @@ static void tx_watch(struct roami_node *node, const struct roami_tx_run *run,
 	if (tx->begun != begun)
 		tx_starts(node);
 	tx_interrupts(node, true);
-	tx_library(run, false);
+	tx_library(run->inside, false);
 }
 
 static enum roam_err tx_attempts(struct roami_node *node, const struct roami_tx_run *run,
@@ -522,17 +472,17 @@ static enum roam_err tx_alone(struct roami_node *node, const struct roami_tx_run
 	roami_contract(node->nodes == 1 && tx_has_turn(node));
 	if (run->otherwise != NULL)
 		return ROAM_EUNSUPPORTED;
-	tx_library(run, true);
+	tx_library(run->inside, true);
 	tx_begin(node);
 	if (tx_of(node)->store != NULL && tx_of(node)->store->begin != NULL)
 		tx_of(node)->store->begin(node);
-	tx_library(run, false);
+	tx_library(run->inside, false);
 	roami_restart_run(&tx_of(node)->restart, run->fn, run->arg);
 	atomic_store(&tx_of(node)->state, ROAMI_TX_NONE);
-	tx_library(run, true);
+	tx_library(run->inside, true);
 	roami_tx_store(node, NULL, 0);
 	roami_tx_let_others(node);
-	tx_library(run, false);
+	tx_library(run->inside, false);
 	ROAMI_COUNT(node->stats, tx_commits, 1);
 	return ROAM_OK;
 }
@@ -550,30 +500,45 @@ static bool tx_crowded(struct roami_node *node)
 	       roami_tx_strangers(node);
 }
 
+/* ROAM_STORE_SYNC=each: waits.  What functions that are owed wait for; 0: for nothing. */
+static uint64_t tx_number(struct roami_node *node, bool wrote)
+{
+	const struct roami_tx_store *store = tx_of(node)->store;
+	bool each = node->options->store_sync == ROAMI_STORE_EACH;
+	uint64_t number;
+
+	if (!each && !roami_tx_owes(node))
+		return 0;
+	number = store->number(node, wrote);
+	return each && store->durable(node, number, true) ? 0 : number;
+}
+
 static enum roam_err tx_outermost(struct roami_node *node, const struct roami_tx_run *run)
 {
 	struct tx_before before;
 	enum roam_err err;
+	uint64_t number = 0;
 	bool wrote;
 
+	roami_tx_due(node, run->inside, false);
 	roami_interrupt_unblock(&before.signals);
 	before.cancel = roami_cancel_shut();
-	tx_library(run, true);
+	tx_library(run->inside, true);
 	roami_tx_turn(node);
-	tx_library(run, false);
+	tx_library(run->inside, false);
 	tx_starts(node);
 	tx_interrupts(node, true);
 	err = node->nodes == 1 ? tx_alone(node, run) : tx_attempts(node, run, &before);
 	tx_interrupts(node, false);
-	tx_library(run, true);
+	tx_library(run->inside, true);
 	wrote = tx_of(node)->wrote;
 	roami_tx_turn_over(node);
-	if (err == ROAM_OK && tx_of(node)->store != NULL &&
-	    node->options->store_sync == ROAMI_STORE_EACH)
-		tx_of(node)->store->durable(node, wrote);
-	tx_library(run, false);
-	if (err == ROAM_OK)
-		tx_calls(node, true); /* after the turn: they may wait for other threads */
+	if (err == ROAM_OK && tx_of(node)->store != NULL)
+		number = tx_number(node, wrote);
+	tx_library(run->inside, false);
+	if (err == ROAM_OK) /* after the turn: they may wait for other threads */
+		roami_tx_calls(node, true, number);
+	roami_tx_due(node, run->inside, false);
 	roami_cancel_open(before.cancel);
 	return err;
 }
@@ -614,7 +579,7 @@ static enum roam_err tx_init(struct roami_node *node, const struct roami_node_pa
 static void tx_fini(struct roami_node *node)
 {
 	for (unsigned i = 0; i < ROAMI_THREADS_MAX; i++)
-		roami_os_vec_free(&tx_of(node)->calls[i].list, sizeof(struct tx_call));
+		roami_tx_calls_free(&tx_of(node)->calls[i]);
 	roami_os_vec_free(&tx_of(node)->pages, sizeof(uint32_t));
 	roami_tx_reads_close(node);
 }

@@ -91,6 +91,7 @@ struct roami_tx_page {
 /* What is to be called at the end of a thread's transaction. */
 struct roami_tx_calls {
 	struct roami_vec list; /* struct tx_call */
+	struct roami_vec later; /* struct tx_owed, of transactions that are not durable yet */
 	const void *from;      /* see roami_tx_then */
 	bool now; /* they are being called: the thread may not begin another transaction */
 };
@@ -107,8 +108,13 @@ struct roami_tx_store {
 	 * NULL: there is nothing to be done.
 	 */
 	void (*begin)(struct roami_node *node);
-	/* ROAM_STORE_SYNC=each: waits until it is durable, and what it has read.  May block. */
-	void (*durable)(struct roami_node *node, bool wrote);
+	/*
+	 * A number of the transaction that was committed last: all that it `wrote`, and has read,
+	 * is durable when the number is.  May block.
+	 */
+	uint64_t (*number)(struct roami_node *node, bool wrote);
+	/* Whether a number is durable; `waits`: returns when it is.  May block. */
+	bool (*durable)(struct roami_node *node, uint64_t number, bool waits);
 };
 
 struct roami_tx {
@@ -228,6 +234,39 @@ void roami_tx_let(struct roami_node *node);
  */
 enum roam_err roami_tx_then(struct roami_node *node, bool committed, roami_tx_fn *fn, void *arg,
 			    const void *from);
+
+/*
+ * roami_tx_then when it has been committed, and is durable: with a store fn is called by a later
+ * roami_tx_run or roami_tx_due of this thread.
+ */
+enum roam_err roami_tx_when_durable(struct roami_node *node, roami_tx_fn *fn, void *arg);
+
+/*
+ * Calls what the calling thread's transactions have asked for by roami_tx_when_durable, in its
+ * order, as far as it is due; `waits`: all.  `inside` is that of struct roami_tx_run.  app, may
+ * block.
+ */
+void roami_tx_due(struct roami_node *node, void (*inside)(bool in), bool waits);
+
+/* ---- tx_calls.c, for tx.c */
+
+/* Whether the transaction that is about to end has functions that may not be called at once. */
+bool roami_tx_owes(struct roami_node *node);
+
+/*
+ * Calls the functions of a transaction that has been committed, or of an attempt that was undone.
+ * `number`: of what has been committed, if it is not known to be durable; else 0.
+ */
+void roami_tx_calls(struct roami_node *node, bool committed, uint64_t number);
+
+void roami_tx_calls_free(struct roami_tx_calls *calls);
+
+/* The library's own part of a call begins, or ends. */
+static inline void tx_library(void (*inside)(bool in), bool in)
+{
+	if (inside != NULL)
+		inside(in);
+}
 
 /* The thread leaves the transaction for good, without fn: what was written is undone. */
 void roami_tx_leave(struct roami_node *node);

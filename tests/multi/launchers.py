@@ -24,6 +24,7 @@ import harness
 import netns
 from creating import created, either, fed, fed_for_ever, fed_much, not_again, one_pi
 from harness import Wrong, main, program, run
+from stored import serving
 
 RANK = '${PMIX_RANK:-${PMI_RANK:-$SLURM_PROCID}}'
 ALLOW = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
@@ -258,6 +259,7 @@ def wrong_cases(launcher):
     if not launcher.startswith('srun'):
         yield (f'{launcher}: roam where', where_of, launcher)
         yield (f'{launcher}: killed', launcher_killed, launcher)
+    yield (f'{launcher}: pages that outlive it', stored, launcher)
     yield (f'{launcher}: twice', twice, launcher)
     yield (f'{launcher}: again while it runs', again, launcher)
     yield (f'{launcher}: alone', alone, launcher)
@@ -271,6 +273,13 @@ def mpirun_cases():
 def hydra_cases():
     needs('hydra', 'mpiexec.hydra')
     return [*run_cases('hydra'), *wrong_cases('hydra'), *run_cases('hydra at a port')]
+
+
+def stored(launcher):
+    """Programs that create their nodes, that begin with roam_start, or that call it later."""
+    with serving() as server:
+        for way in ('3', 'run', 'late', '0'):
+            well(by(launcher, 2, program('stored'), 2, 20, way), r'(?m)^done$', (), server.env())
 
 
 # ------------------------------------------------------------------------------------------ Slurm

@@ -314,7 +314,7 @@ def strangers():
         must(first.stdout.readline() == b'open\n', 'the first client was refused')
         expect(server.client('open', 48, 2), status=1, err='another job uses it')
         expect(server.client('open', 49, 1), status=1,
-               err='it keeps a heap of 196608 bytes, the program has one of 200704: take the ROAM_HEAP with which it was made')
+               err='it keeps a heap of 193536 bytes, the program has one of 197568: take the ROAM_HEAP with which it was made')
         first.communicate(b'x', timeout=10)
         expect(server.client('open', 48, 2))
         other = os.path.join(server.place.name, 'other')

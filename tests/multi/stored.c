@@ -1,16 +1,20 @@
 /*
  * A bank whose pages outlive the job (ROAM_STORE).
  *
- *     stored NODES TRANSFERS [ALONE | run | beside | fork | fill]
+ *     stored NODES TRANSFERS [ALONE | run | late | churn | calls | beside | fork | fill | points]
  *
  * Each node moves money between random accounts, notes each transfer in a list of its own, and now
- * and then waits until all is durable and says so: "durable NODE COUNT".  A job that finds the bank
+ * and then waits until all is durable and says so: "durable NODE COUNT"; other transfers say it by
+ * roam_tx_on_commit.  A job that finds the bank
  * checks it first: the sum, and each list, whose entries are blocks of the heap with pointers; and
  * prints "found COUNT..." of all nodes.  ALONE: so many transfers before the nodes are created;
- * run: by roam_start under roam run.  Processes that are alone: beside: while a thread of which
+ * run: by roam_start under roam run; late: the same, after the program has stored what all of its
+ * processes store alike: it prints how often that has been done.  churn: a job of so many nodes
+ * frees all blocks of the one before, and makes others.  calls: one node counts which functions of
+ * roam_tx_on_commit are called when.  Processes that are alone: beside: while a thread of which
  * roam does not know counts in the heap: it prints from where to where; fork: one that leaves a
  * child, which it names; fill: one that stores to more outside of a transaction than a commit may
- * have.
+ * have; points: one that stores a pointer to code.
  */
 #include <roam/tx.h>
 
@@ -28,6 +32,7 @@
 #define SLOTS    8u
 #define CHILD_S  30u /* or until it is ended; a job waits for two for the one before */
 #define LARGE    ((size_t)260 << 20)
+#define SHADES   80  /* bytes that no address of a program consists of */
 #define OFTEN    7u /* one transfer of so many is followed by a wait */
 
 struct entry {
@@ -56,6 +61,7 @@ static unsigned nodes, transfers, alone;
 struct order {
 	struct slot *slot;
 	unsigned seed;
+	bool says; /* when it is durable */
 	long sum;
 };
 
@@ -96,13 +102,30 @@ static struct entry *entry_make(struct order *order)
 	entry->bytes = bytes;
 	entry->number = order->slot->count;
 	entry->before = order->slot->last;
-	memset(entry->fill, (int)(entry->number % 251 + 1), bytes / 2);
+	memset(entry->fill, (int)(entry->number % SHADES + 1), bytes / 2);
 	return entry;
+}
+
+static void say(unsigned slot, long number)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "durable %u %ld\n", slot, number);
+	check(write(STDOUT_FILENO, line, strlen(line)) > 0);
+}
+
+/* A transfer of a slot: its number and the slot's in one word. */
+static void is_durable(void *arg)
+{
+	uintptr_t word = (uintptr_t)arg;
+
+	say((unsigned)(word % SLOTS), (long)(word / SLOTS));
 }
 
 static void transfer(void *arg)
 {
 	struct order *order = arg;
+	uintptr_t slot = (uintptr_t)(order->slot - bank->slots);
 	unsigned from = draw(&order->seed, ACCOUNTS), to = draw(&order->seed, ACCOUNTS);
 	long amount = (long)draw(&order->seed, 100);
 
@@ -110,6 +133,9 @@ static void transfer(void *arg)
 	bank->accounts[to * STRIDE] += amount;
 	order->slot->count++;
 	order->slot->last = entry_make(order);
+	if (order->says)
+		must(roam_tx_on_commit(is_durable, /* NOLINTNEXTLINE: a word */
+				       (void *)((uintptr_t)order->slot->count * SLOTS + slot)));
 }
 
 /* Frees the entry before the last one, which may be of another job. */
@@ -129,9 +155,9 @@ static void work(void)
 {
 	unsigned me = roam_node();
 	struct order order = {.slot = &bank->slots[me], .seed = me + (unsigned)getpid()};
-	char line[64];
 
 	for (unsigned i = 0; i < transfers; i++) {
+		order.says = draw(&order.seed, 3) == 0;
 		must(roam_tx(transfer, &order, NULL));
 		if (draw(&order.seed, 3) == 0)
 			must(roam_tx(forget, &order, NULL));
@@ -139,8 +165,7 @@ static void work(void)
 			continue;
 		if (roam_tx_durable() != ROAM_OK)
 			continue; /* the server is gone: the next commit ends the job */
-		snprintf(line, sizeof(line), "durable %u %ld\n", me, order.slot->count);
-		check(write(STDOUT_FILENO, line, strlen(line)) > 0);
+		say(me, order.slot->count);
 	}
 	must(roam_barrier_all());
 	must(roam_tx(add_up, &order, NULL));
@@ -157,7 +182,7 @@ static void check_list(const struct slot *slot)
 		number = entry->number - 1;
 		for (size_t i = 0; i < entry->bytes; i++)
 			check(entry->fill[i] ==
-			      (i < entry->bytes / 2 ? entry->number % 251 + 1 : 0));
+			      (i < entry->bytes / 2 ? entry->number % SHADES + 1 : 0));
 	}
 }
 
@@ -188,10 +213,36 @@ static void look(void)
 	check(write(STDOUT_FILENO, line, strlen(line)) > 0);
 }
 
-static int run(void)
+/* All processes store alike, before they are nodes. */
+static long begin_late(void)
 {
+	long *turns;
+
+	find();
+	turns = (long *)(void *)bank->rest;
+	return bank->made != 0 ? ++*turns : 0;
+}
+
+static void touch(void *arg)
+{
+	(void)arg;
+	bank->made++;
+}
+
+static int run(bool late)
+{
+	long turns = late ? begin_late() : 0;
+
 	must(roam_start());
 	find();
+	if (late) {
+		must(roam_barrier_all());
+		check(turns == *(long *)(void *)bank->rest || turns == 0);
+	}
+	if (late && roam_node() == 0 && turns != 0) {
+		must(roam_tx(touch, NULL, NULL)); /* keeps the page */
+		printf("late %ld\n", turns);
+	}
 	if (roam_node() == 0)
 		look();
 	must(roam_barrier_all());
@@ -201,6 +252,160 @@ static int run(void)
 	must(roam_finish());
 	return 0;
 }
+
+/* ------------------------------------------------------------------------------- other blocks */
+
+#define PIECES 300u
+#define BLOCK  ((size_t)4 << 20)
+
+struct piece {
+	struct piece *next;
+	size_t bytes;
+	uint8_t fill[];
+};
+
+static struct owner {
+	uint8_t *large;
+	struct piece *pieces;
+	uint8_t rest[ROAM_PAGE_SIZE - 16];
+} *owners;
+
+static unsigned churned;
+
+static void *make_zero(size_t bytes)
+{
+	uint8_t *block = roam_alloc(bytes);
+
+	if (block == NULL)
+		must(roam_errno());
+	for (size_t i = 0; i < bytes; i++)
+		check(block[i] == 0);
+	return block;
+}
+
+static void drop(struct owner *owner)
+{
+	struct piece *piece = owner->pieces, *next;
+
+	if (owner->large != NULL) {
+		check(owner->large[0] == 7 && owner->large[BLOCK - 1] == 9);
+		must(roam_free(owner->large));
+	}
+	for (; piece != NULL; piece = next) {
+		next = piece->next;
+		for (size_t i = 0; i < piece->bytes; i++)
+			check(piece->fill[i] == (uint8_t)piece->bytes);
+		must(roam_free(piece));
+	}
+}
+
+static void churn(void *arg)
+{
+	struct owner *owner = arg;
+	unsigned seed = churned;
+
+	drop(owner);
+	owner->large = make_zero(BLOCK);
+	owner->large[0] = 7;
+	owner->large[BLOCK - 1] = 9;
+	owner->pieces = NULL;
+	for (unsigned i = 0; i < PIECES; i++) {
+		size_t bytes = 1 + draw(&seed, draw(&seed, 20) == 0 ? 9000 : 200);
+		struct piece *piece = make_zero(sizeof(*piece) + bytes);
+
+		piece->next = owner->pieces;
+		piece->bytes = bytes;
+		memset(piece->fill, (int)(uint8_t)bytes, bytes);
+		owner->pieces = piece;
+	}
+}
+
+/* Also blocks of another node, and some outside of transactions. */
+static void churns(void)
+{
+	unsigned me = roam_node();
+
+	for (unsigned i = 0; i < transfers; i++) {
+		void *other = make_zero(700 + 2000 * (size_t)i);
+
+		churned = (unsigned)getpid() + i;
+		must(roam_tx(churn, &owners[(me + i) % nodes], NULL));
+		memset(other, 1, 700);
+		must(roam_free(other));
+	}
+}
+
+static int churn_all(void)
+{
+	must(roam_start_main());
+	owners = roam_root("owners", SLOTS * sizeof(*owners), ROAM_WRITE);
+	check(owners != NULL);
+	must(roam_tx(churn, &owners[SLOTS - 1], NULL));
+	if (nodes == 0) {
+		puts("done");
+		return 0;
+	}
+	must(roam_create_all(churns, nodes));
+	must(roam_wait_for_end());
+	must(roam_tx(churn, &owners[SLOTS - 1], NULL));
+	puts("done");
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------------ on_commit */
+
+static unsigned called, asked;
+
+static void call_me(void *arg)
+{
+	check((uintptr_t)arg == called); /* in their order */
+	check(roam_tx(make, NULL, NULL) == ROAM_ESTATE);
+	called++;
+}
+
+static void ask(void *arg)
+{
+	(void)arg;
+	for (unsigned i = 0; i < 2; i++)
+		must(roam_tx_on_commit(call_me, (void *)(uintptr_t)asked++)); /* NOLINT: a word */
+}
+
+static void ask_and_store(void *arg)
+{
+	ask(arg);
+	bank->slots[0].rest[8]++;
+	must(roam_free(roam_alloc(100)));
+}
+
+/* No transaction of these begins anew: there is one node, or the other one does nothing. */
+static void calls_work(void)
+{
+	unsigned most = 0;
+
+	if (roam_node() != 0)
+		return;
+	for (unsigned i = 0; i < transfers; i++) {
+		must(roam_tx(i % 4 == 3 ? ask : ask_and_store, NULL, NULL));
+		most = asked - called > most ? asked - called : most;
+	}
+	must(roam_tx_durable());
+	check(called == asked);
+	must(roam_tx(ask_and_store, NULL, NULL));
+	printf("owed %d\n", most > 0);
+}
+
+static int calls(void)
+{
+	must(roam_start_main());
+	find();
+	must(roam_create_all(calls_work, nodes));
+	must(roam_wait_for_end());
+	check(called == asked);
+	puts("done");
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------ a process alone */
 
 static atomic_bool begun, over;
 
@@ -287,21 +492,49 @@ static int fill(void)
 	return 0;
 }
 
+static void point(void *arg)
+{
+	*(int (**)(void))arg = fill;
+}
+
+static int points(void)
+{
+	void *at;
+
+	must(roam_start_main());
+	at = roam_root("points", sizeof(void *), ROAM_WRITE);
+	check(at != NULL);
+	must(roam_tx(point, at, NULL));
+	puts("done");
+	return 0;
+}
+
+static int run_now(void)
+{
+	return run(false);
+}
+
+static int run_late(void)
+{
+	return run(true);
+}
+
 int main(int argc, char **argv)
 {
-	struct order order = {.seed = 7};
+	static const struct {
+		const char *name;
+		int (*run)(void);
+	} ways[] = {{"run", run_now},     {"late", run_late}, {"churn", churn_all},
+		    {"calls", calls},     {"beside", beside}, {"fork", leave_child},
+		    {"fill", fill},       {"points", points}};
+	struct order order = {.seed = 7, .says = true};
 
 	check(argc >= 3);
 	nodes = (unsigned)atoi(argv[1]);
 	transfers = (unsigned)atoi(argv[2]);
-	if (argc > 3 && strcmp(argv[3], "run") == 0)
-		return run();
-	if (argc > 3 && strcmp(argv[3], "beside") == 0)
-		return beside();
-	if (argc > 3 && strcmp(argv[3], "fork") == 0)
-		return leave_child();
-	if (argc > 3 && strcmp(argv[3], "fill") == 0)
-		return fill();
+	for (size_t i = 0; argc > 3 && i < sizeof(ways) / sizeof(*ways); i++)
+		if (strcmp(argv[3], ways[i].name) == 0)
+			return ways[i].run();
 	alone = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
 	must(roam_start_main());
 	find();

@@ -20,7 +20,8 @@ from harness import (Later, Wrong, clean_env, default_protocol, end_session, exp
 LONG = 1000000  # transfers: until it is killed
 LIMIT = 20.0    # seconds for what should take one or two
 DONE = r'done\n\Z'
-LOST = r'\Aroam: node \d: the page server at \S+: the connection is lost\n\Z'
+LOST = r'\Aroam: node \d: the page server at \S+: it had not been stopped in order: .* is lost\n\Z'
+GONE = r'\Aroam: node \d: the page server at \S+: the connection is lost, and could not be made again in 8 s\n\Z'
 
 
 class Server:
@@ -47,6 +48,11 @@ class Server:
         if how == signal.SIGTERM and status != 0:
             raise Wrong(f'the server ended with status {status}')
 
+    def run(self, words, **env):
+        """What a program says on stderr."""
+        return subprocess.run(words, env=clean_env(self.env(**env)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True, timeout=LIMIT, check=False).stderr
+
     def env(self, **more):
         return {'ROAM_PROTOCOL': those('transactions')[0], 'ROAM_STORE': self.address, 'ROAM_STORE_KEY': self.key,
                 **more}
@@ -65,7 +71,8 @@ def serving():
 
 
 def command(nodes, transfers, alone=0, start='fork'):
-    words = [program('stored'), str(nodes), str(transfers), str(alone) if start == 'fork' else start]
+    """start: fork; run: by roam_start under roam run; create: by CREATE there; late: by roam_start, later."""
+    words = [program('stored'), str(nodes), str(transfers), start if start in ('run', 'late') else str(alone)]
     return words if start == 'fork' else launched(nodes, *words)
 
 
@@ -89,17 +96,32 @@ class Acknowledged:
             self.counts[node] = max(self.counts[node], count)
 
 
+def transfers(out):
+    """Waits until a job has said something: its nodes have found the server."""
+    end = time.monotonic() + LIMIT
+    while os.fstat(out.fileno()).st_size == 0 and time.monotonic() < end:
+        time.sleep(.01)
+
+
 def killed(server, picks, nodes, start, env):
-    """A job that is killed, or whose server is; what it has said on stdout and stderr."""
-    victim = picks.choice(['job', 'node', 'server'])
+    """A job that is killed, or whose server is, or is stopped and begins again; what it has said on stdout and
+    stderr."""
+    victim = picks.choice(['job', 'node', 'server', 'restart'])
     with tempfile.TemporaryFile('w+') as out, tempfile.TemporaryFile('w+') as err:
         with subprocess.Popen(command(nodes, LONG, picks.choice([0, 3]), start), env=clean_env(server.env(**env)),
                               stdout=out, stderr=err, start_new_session=True) as job:
             time.sleep(picks.uniform(.1, .6))
+            if victim in ('server', 'restart'):
+                transfers(out)
+                server.end(signal.SIGKILL if victim == 'server' else signal.SIGTERM)
+                server.start()
+                time.sleep(picks.uniform(.1, .4))
             pids = session_pids(job.pid)
+            if victim == 'restart' and job.poll() is not None:
+                raise Wrong(f'a job has not waited for its server: status {job.returncode}')
             if victim == 'server':
-                server.end()
-            elif victim == 'job' or not pids:
+                pass
+            elif victim != 'node' or not pids:
                 end_session(job.pid)
             else:
                 os.kill(picks.choice(sorted(pids)), signal.SIGKILL)
@@ -115,7 +137,6 @@ def killed(server, picks, nodes, start, env):
     if victim == 'server':
         if job.returncode == 0 or not re.fullmatch(LOST, said[1]):
             raise Wrong(f'{victim}: status {job.returncode}: {said[1]!r}')
-        server.start()
     elif re.search('(?m)^line |server at', said[1]):
         raise Wrong(f'{victim}: {said[1]!r}')
     return said
@@ -123,15 +144,50 @@ def killed(server, picks, nodes, start, env):
 
 def crashes(seed, env):
     picks = random.Random(seed)
-    start = 'run' if seed % 4 == 0 else 'fork'
+    start = ('create', 'fork', 'run', 'fork')[seed % 4]
     acknowledged = Acknowledged()
     with serving() as server:
         for _ in range(5):
             acknowledged.hear(killed(server, picks, picks.choice([1, 2, 2, 4]), start, env)[0])
-        for nodes, start in ((1, 'fork'), (2, 'run'), (4, 'fork'), (1, 'run')):
+        for nodes, start in ((1, 'fork'), (2, 'run'), (4, 'create'), (1, 'run'), (2, 'fork'), (1, 'create')):
             result = expect(command(nodes, 8, 0, start), out=DONE, env=server.env(**env), timeout=60)
             acknowledged.hear(result.out)
         server.end(signal.SIGTERM)
+
+
+def restarted(nodes, start, env):
+    """A server that is stopped and begins again, several times, loses nothing and ends no job."""
+    with serving() as server, tempfile.TemporaryFile('w+') as out, tempfile.TemporaryFile('w+') as err:
+        with subprocess.Popen(command(nodes, 1500, 0, start), env=clean_env(server.env(**env)), stdout=out, stderr=err,
+                              start_new_session=True) as job:
+            transfers(out)
+            for turn in range(6):
+                time.sleep(.2)
+                server.end(signal.SIGTERM)
+                time.sleep(.05 * turn)
+                server.start()
+            try:
+                job.wait(60)
+            finally:
+                end_session(job.pid)
+        err.seek(0)
+        out.seek(0)
+        if job.returncode != 0 or not re.search(DONE, out.read()):
+            raise Wrong(f'status {job.returncode}: {err.read()!r}')
+        expect(command(1, 1), out='^found' + ' 1500' * nodes + ' 0' * (8 - nodes) + '\n', env=server.env())
+
+
+def gone(nodes):
+    """A server that does not come back ends the job with a line."""
+    with serving() as server:
+        with subprocess.Popen(command(nodes, LONG), env=clean_env(server.env()), stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, start_new_session=True) as job:
+            time.sleep(.4)
+            server.end()
+            _, err = job.communicate(timeout=LIMIT)
+            end_session(job.pid)
+        if job.returncode == 0 or not re.fullmatch(GONE, err):
+            raise Wrong(f'status {job.returncode}: {err!r}')
 
 
 def each_waits():
@@ -145,12 +201,53 @@ def many():
     """Jobs one after the other find the blocks of all before, and hand out other memory."""
     with serving() as server:
         before = 0
-        for nodes, alone in ((2, 5), (1, 0), (4, 0), (1, 3), (2, 0)):
-            result = expect(command(nodes, 40, alone), out=DONE, env=server.env(ROAM_HEAP='64M'), timeout=60)
+        for nodes, alone, start in ((2, 5, 'fork'), (2, 3, 'create'), (1, 0, 'fork'), (4, 0, 'create'), (1, 3, 'fork'),
+                                    (4, 0, 'fork'), (2, 0, 'run')):
+            result = expect(command(nodes, 40, alone, start), out=DONE, env=server.env(ROAM_HEAP='64M'), timeout=60)
             found = re.search(r'^found (\d+) ', result.out, re.MULTILINE)
             if before and (found is None or int(found.group(1)) != before):
                 raise Wrong(f'{result.out[:200]!r}, not {before}')
             before += 40
+
+
+def churned(env):
+    """What a job has freed is free for the next one, small blocks and large ones, in whatever way it is started."""
+    with serving() as server:
+        words = [program('stored'), '0', '3', 'churn']
+        for turn in range(16):
+            nodes = (0, 1, 2, 4)[turn % 4]
+            words[1] = str(nodes)
+            expect(launched(nodes, *words) if turn % 3 == 1 and nodes else words, out=DONE,
+                   env=server.env(ROAM_HEAP='64M', **env), timeout=60)
+
+
+def late(env):
+    """What processes have stored alike before it was known that they are nodes is there once."""
+    with serving() as server:
+        expect(command(1, 2), out=DONE, env=server.env())
+        for turn in range(1, 4):
+            expect(command((2, 4, 1)[turn % 3], 5, 0, 'late'), out=rf'late {turn}\n(.*\n)*{DONE}', env=server.env(**env))
+
+
+def owed(nodes, env):
+    """Functions of roam_tx_on_commit are called in their order, and later than roam_tx returns, or all before that."""
+    with serving() as server:
+        words = [program('stored'), str(nodes), '200', 'calls']
+        expect(words, out=rf'owed 1\n{DONE}', env=server.env(**env))
+        expect(words, out=rf'owed 0\n{DONE}', env=server.env(ROAM_STORE_SYNC='each', **env))
+
+
+def points():
+    """A heap with a pointer to code is for a program that is the same, and loaded at the same address."""
+    words = [program('stored'), '1', '0', 'points']
+    with serving() as server:
+        if server.run(words) != '' or server.run(['setarch', '-R', *words], ROAM_TRUST_POINTERS='1') != '':
+            raise Wrong('a program that trusts pointers, or finds none')
+        if server.run(['setarch', '-R', *words]) != '':
+            raise Wrong('the same program at the same address')
+        if not re.search(r'\Aroam: ROAM_STORE=\S+: the heap has a pointer to code or variables, at 0x2\w+, of a program '
+                         r'that was built or loaded differently;.*ROAM_TRUST_POINTERS=1', server.run(words)):
+            raise Wrong('the same program at another address')
 
 
 def beside():
@@ -251,14 +348,27 @@ def cases():
         yield case if seed == 1 else Later(case)
     yield Later(('each waits', each_waits))
     yield Later(('many jobs', many))
+    for number, way in enumerate(WAYS[:4], 1):
+        words = ' '.join(f'{key}={value}' for key, value in way.items())
+        case = (f'blocks {number} {words}', churned, way)
+        yield case if number == 1 else Later(case)
+        yield Later((f'late {number} {words}', late, way))
+        yield Later((f'on_commit {number} {words}', owed, (1, 2, 4)[number % 3], way))
+    yield ('on_commit', owed, 2, {})
+    yield ('pointers to code', points)
+    yield ('a server that begins again', restarted, 2, 'fork', {})
+    for number, way in enumerate(WAYS[1:4]):
+        words = ' '.join(f'{key}={value}' for key, value in way.items())
+        yield Later((f'a server that begins again {words}', restarted, (1, 4, 2)[number], ('fork', 'run', 'create')[number],
+                     way))
+    yield Later(('a server that is gone', gone, 2))
+    yield ('late', late, {})
     yield ('beside a thread that is not held', beside)
     yield ('a child that lives longer', with_child)
     yield Later(('more than a commit between transactions', filled))
     yield Later(('a server that is stopped', stopped))
     yield ('no transactions', refused, r'^roam: ROAM_STORE=\S+: pages go there with transactions, which '
            rf'ROAM_PROTOCOL={default_protocol()} does not have; take', default_protocol())
-    yield ('created under a launcher', refused, r'^roam: ROAM_STORE=\S+: a launcher.s job can have it only', None,
-           launched(2, *command(2, 1)))
     yield Later(('no key', lambda: refused(r'^roam: ROAM_STORE=\S+: ROAM_STORE_KEY does not name', ROAM_STORE_KEY='')))
     yield Later(('another heap', lambda: refused(r'^roam: ROAM_STORE=\S+: .*heap.*take the ROAM_HEAP', ROAM_HEAP='128M')))
     yield Later(('no server', no_server))

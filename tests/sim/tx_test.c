@@ -26,6 +26,7 @@
 #include "tx_graph.h"
 #include "world.h"
 
+#define DURABLE_MAX 64u /* transactions of a node that are not on the disk yet */
 #define PAGES     6u
 #define VARIABLES 10u
 #define PAIRS     3u
@@ -55,7 +56,7 @@ struct tx_thread {
 	uint64_t own;       /* the value of its last plain store */
 	struct tx_log log;  /* of the attempt under way */
 	struct rng attempt; /* what the attempt does follows from this */
-	uint32_t attempts, committed, aborted, alternatives, passed;
+	uint32_t attempts, committed, aborted, durable, alternatives, passed;
 };
 
 static uint64_t variable_at(unsigned variable)
@@ -129,6 +130,21 @@ static void attempt_aborted(void *arg)
 	((struct tx_thread *)arg)->aborted++;
 }
 
+/* A world runs one thread at a time. */
+static uint64_t on_disk; /* stored transactions up to here, */
+static uint64_t awaited[ROAMI_NODES_MAX][DURABLE_MAX]; /* for which functions of a node wait */
+static uint32_t waiting[ROAMI_NODES_MAX];
+
+static void attempt_durable(void *arg)
+{
+	struct tx_thread *thread = arg;
+	unsigned me = thread->node->me;
+
+	if (thread->durable < waiting[me] && awaited[me][thread->durable % DURABLE_MAX] > on_disk)
+		world_fail(thread->test->world, "node %u hears of a transaction too early", me);
+	thread->durable++;
+}
+
 static void attempt_begins(struct tx_thread *thread)
 {
 	attempt_clean(thread);
@@ -136,6 +152,7 @@ static void attempt_begins(struct tx_thread *thread)
 	thread->attempt = (struct rng){rng_next(&thread->rng)};
 	thread->log = (struct tx_log){.node = thread->node->me, .begin = thread->log.begin};
 	if (roami_tx_then(thread->node, true, attempt_committed, thread, NULL) != ROAM_OK ||
+	    roami_tx_when_durable(thread->node, attempt_durable, thread) != ROAM_OK ||
 	    roami_tx_then(thread->node, false, attempt_aborted, thread, NULL) != ROAM_OK)
 		abort();
 }
@@ -272,6 +289,7 @@ static void attempt_instead(void *arg)
 	if (load(thread, JUNK_AT) != 0)
 		world_fail(thread->test->world, "node %u sees what was undone", thread->node->me);
 	if (roami_tx_then(thread->node, true, attempt_committed, thread, NULL) != ROAM_OK ||
+	    roami_tx_when_durable(thread->node, attempt_durable, thread) != ROAM_OK ||
 	    roami_tx_then(thread->node, false, attempt_aborted, thread, NULL) != ROAM_OK)
 		abort();
 	thread->attempts++;
@@ -304,7 +322,26 @@ static bool store_commit(struct roami_node *node, const uint32_t *pages, size_t 
 	return true;
 }
 
-static const struct roami_tx_store store_ops = {.commit = store_commit};
+static uint64_t store_number(struct roami_node *node, bool wrote)
+{
+	uint64_t number = wrote ? stored[node->me] : stores;
+
+	if (number != 0)
+		awaited[node->me][waiting[node->me]++ % DURABLE_MAX] = number;
+	return number;
+}
+
+static bool store_durable(struct roami_node *node, uint64_t number, bool waits)
+{
+	if (waits)
+		world_sleep(stores_of->world, 20000);
+	if ((waits && number > on_disk) || (stores + node->me) % 4 == 0)
+		on_disk = waits ? number : stores;
+	return number <= on_disk;
+}
+
+static const struct roami_tx_store store_ops = {
+	.commit = store_commit, .number = store_number, .durable = store_durable};
 
 /* The serial number of what the transaction has written; 0: nothing, or there is no store. */
 static uint64_t stored_serial(struct tx_thread *thread)
@@ -434,6 +471,10 @@ static void ends(struct tx_thread *thread)
 	if (thread->attempts != thread->committed + thread->aborted)
 		world_fail(test->world, "node %u: %u attempts, %u committed, %u aborted",
 			   thread->node->me, thread->attempts, thread->committed, thread->aborted);
+	roami_tx_due(thread->node, NULL, true);
+	if (thread->durable != thread->committed)
+		world_fail(test->world, "node %u heard of %u durable transactions of %u",
+			   thread->node->me, thread->durable, thread->committed);
 	if (load(thread, COUNT_AT) != test->counted)
 		world_fail(test->world, "node %u: %lu sections of %lu", thread->node->me,
 			   (unsigned long)load(thread, COUNT_AT), (unsigned long)test->counted);
@@ -552,6 +593,8 @@ static bool tx_one(const struct seed_options *options, const struct roam_protoco
 	if (test.world == NULL)
 		exit(EXIT_FAILURE);
 	stores_of = &test;
+	on_disk = 0;
+	memset(waiting, 0, sizeof(waiting));
 	for (unsigned node = 0; node < config.nodes; node++)
 		tx_of(world_node(test.world, node))->store = seed % 2 == 0 ? &store_ops : NULL;
 	for (unsigned node = 0; node < config.nodes; node++)

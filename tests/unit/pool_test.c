@@ -46,7 +46,7 @@ static void test_whole(void)
 	struct roami_heap_parts *pool = pool_new(16 * MIB);
 	uint32_t first, other;
 
-	roami_heap_parts_begin(pool, 3, 0);
+	roami_heap_parts_begin(pool, 0, 3, 0);
 	CU_ASSERT_FALSE(take(pool, 254, true, 1, &first));
 	CU_ASSERT(take(pool, 253, true, 1, &first));
 	CU_ASSERT_EQUAL(first, 3);
@@ -113,19 +113,19 @@ static enum roami_heap_parts_lives none(void *arg, uint32_t part, unsigned node)
 }
 
 /*
- * Parts with blocks of an earlier job are not taken, and stay so when nodes end; its large blocks
- * can be freed.
+ * Parts with blocks of an earlier job are not taken, but those with free pages can be leased; its
+ * large blocks can be freed.
  */
 static void test_old(void)
 {
 	static const uint8_t old[256] = {ROAMI_HEAP_PARTS_LEASED, ROAMI_HEAP_PARTS_FREE,
-					 ROAMI_HEAP_PARTS_LEASED, ROAMI_HEAP_PARTS_FREE,
+					 ROAMI_HEAP_PARTS_OLD_SPARE, ROAMI_HEAP_PARTS_FREE,
 					 ROAMI_HEAP_PARTS_BLOCK, ROAMI_HEAP_PARTS_REST};
 	struct roami_heap_parts *pool = pool_new(16 * MIB);
 	uint32_t part;
 
-	roami_heap_parts_begin(pool, 4, 0);
-	roami_heap_parts_old(pool, old, 3);
+	roami_heap_parts_begin(pool, 3, 1, 0);
+	roami_heap_parts_old(pool, old);
 	CU_ASSERT_EQUAL(roami_heap_parts_look(pool, 3).state, ROAMI_HEAP_PARTS_LEASED);
 	CU_ASSERT(take(pool, 1, false, 1, &part));
 	CU_ASSERT_EQUAL(part, 1);
@@ -133,14 +133,17 @@ static void test_old(void)
 	CU_ASSERT_EQUAL(part, 6);
 	CU_ASSERT_FALSE(roami_heap_parts_free(pool, 0, 1, 0));
 	CU_ASSERT(roami_heap_parts_free(pool, 4, 1, 0));
-	roami_heap_parts_collect(pool, none, NULL);
-	CU_ASSERT_FALSE(roami_heap_parts_spare(pool, &part));
 	for (uint32_t i = 0; i < 3; i += 2) {
 		CU_ASSERT_EQUAL(roami_heap_parts_look(pool, i).state, ROAMI_HEAP_PARTS_LEASED);
-		CU_ASSERT_EQUAL(roami_heap_parts_look(pool, i).node, ROAMI_HEAP_PARTS_STORE);
+		CU_ASSERT_EQUAL(roami_heap_parts_look(pool, i).node, ROAMI_HEAP_PARTS_NOBODY);
 	}
+	CU_ASSERT(roami_heap_parts_spare(pool, &part));
+	CU_ASSERT_EQUAL(part, 2);
+	roami_heap_parts_adopt(pool, 1, 2);
+	CU_ASSERT_FALSE(roami_heap_parts_spare(pool, &part));
+	roami_heap_parts_collect(pool, none, NULL);
 	CU_ASSERT(take(pool, 3, false, 1, &part));
-	CU_ASSERT_EQUAL(part, 4);
+	CU_ASSERT_EQUAL(part, 0);
 	free(pool);
 }
 
