@@ -62,7 +62,7 @@ struct plan {
 	unsigned row_count;
 };
 
-#define PLAN_RIGS 24
+#define PLAN_RIGS 32
 
 #define BENCH_PROTOCOL "hlrc" /* the protocol that the goals of rows without a protocol are for */
 
@@ -93,7 +93,12 @@ void bench_apps(struct bench *bench);
  * Round trips, in a table of its own: five times `trips`, over links of that MTU.  Returns the exit
  * status: of a row that could not be measured, a failure.
  */
-int bench_latency(const struct bench *bench, unsigned trips, unsigned mtu, bool json);
+struct bench_latency_options {
+	unsigned trips, mtu;
+	const char *sizes; /* NULL: the usual ones */
+	bool busy, json;
+};
+int bench_latency(const struct bench *bench, const struct bench_latency_options *options);
 
 /* Bare sockets, by channel: round trips of 64 bytes, a page, 64 small diffs; a stream of pages. */
 enum { BENCH_UDP_64, BENCH_UDP_4K, BENCH_UDP_DIFFS, BENCH_UDP_STREAM };

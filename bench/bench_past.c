@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/node.h"
+#include "base/transports.h"
 #include "bench.h"
 #include "os/bpf.h"
 #include "roam/pastset.h"
@@ -132,6 +133,25 @@ static void looks_round(struct rig_run *run)
 			rig_note(run, 0, floor_end() - start, 1);
 	}
 	roam_barrier_all();
+}
+
+/* Why a transport does not work here; NULL: it does. */
+static const char *transport_missing(const char *name)
+{
+	static char why[160];
+
+	return roami_transport_works(roami_transport_find(name), NULL, why, sizeof(why)) ? NULL
+											  : why;
+}
+
+static const char *packet_missing(void)
+{
+	return transport_missing("packet");
+}
+
+static const char *xdp_missing(void)
+{
+	return transport_missing("xdp");
 }
 
 /* Whether a program can be attached to the loopback device. */
@@ -365,6 +385,26 @@ static const struct rig_scenario look_kernel = {
 	.prepare = scenario_prepare,
 	.round = looks_round,
 };
+SCENARIO(over_udp, "move_over_udp", 2, "ROAM_TRANSPORT=udp ROAM_SEAL=off", 0, scenario_prepare,
+	 operations_round);
+static const struct rig_scenario over_packet = {
+	.name = "move_over_packet",
+	.nodes = 2,
+	.roam = true,
+	.env = "ROAM_TRANSPORT=packet ROAM_SEAL=off",
+	.missing = packet_missing,
+	.prepare = scenario_prepare,
+	.round = operations_round,
+};
+static const struct rig_scenario over_xdp = {
+	.name = "move_over_xdp",
+	.nodes = 2,
+	.roam = true,
+	.env = "ROAM_TRANSPORT=xdp ROAM_SEAL=off",
+	.missing = xdp_missing,
+	.prepare = scenario_prepare,
+	.round = operations_round,
+};
 SCENARIO(exchange, "pingpong_lr", 2, NULL, 0, scenario_prepare, exchange_round);
 SCENARIO(threads, "pingpong_ll", 1, NULL, 0, scenario_prepare, threads_round);
 SCENARIO(three, "pingpong_rr", 3, NULL, 0, scenario_prepare, exchange_round);
@@ -386,6 +426,9 @@ enum {
 	LOOK_KERNEL,
 	MOVE_ASLEEP,
 	MOVE_SPINNING,
+	MOVE_UDP,
+	MOVE_PACKET,
+	MOVE_XDP,
 	EXCHANGE,
 	EXCHANGE_LL,
 	EXCHANGE_RR,
@@ -413,6 +456,9 @@ static const struct rig_scenario *const scenarios[] = {
 	[LOOK_KERNEL] = &look_kernel,
 	[MOVE_ASLEEP] = &remote_asleep,
 	[MOVE_SPINNING] = &remote_spinning,
+	[MOVE_UDP] = &over_udp,
+	[MOVE_PACKET] = &over_packet,
+	[MOVE_XDP] = &over_xdp,
 	[EXCHANGE] = &exchange,
 	[EXCHANGE_LL] = &threads,
 	[EXCHANGE_RR] = &three,
@@ -432,6 +478,7 @@ static const struct rig_scenario *const scenarios[] = {
 	[LOAD] = &bench_load,
 	NULL,
 };
+_Static_assert(LOAD < PLAN_RIGS, "a plan has room for all of them");
 
 #define LOCAL(title, channel, bytes)                                                        \
 	{                                                                                   \
@@ -464,6 +511,17 @@ static const struct rig_scenario *const scenarios[] = {
 			"waiting as usual", .goal = "reported", .variant = "spinning",     \
 			.transport = "shm"                                                 \
 	}
+
+/* Moves over the other transports, between two nodes of this host. */
+#define OVER(title, at, channel, to, what, name)                                    \
+	{                                                                           \
+		title, at, channel, {{to, channel, 1}}, 0, what, .goal = "reported", \
+			.variant = "over " name, .transport = name                  \
+	}
+#define OVERS(title, channel)                                                     \
+	OVER(title, MOVE_UDP, channel, MOVE_REMOTE, "over shm", "udp"),           \
+		OVER(title, MOVE_PACKET, channel, MOVE_UDP, "over udp", "packet"), \
+		OVER(title, MOVE_XDP, channel, MOVE_UDP, "over udp", "xdp")
 
 /* A row compared with another system, whose channel is given; `most` 0: only reported. */
 #define PEER(title, mine, channel, peer, theirs, what, most, aim, kind)           \
@@ -502,6 +560,9 @@ static const struct plan_row rows[] = {
 	WAITS("move_remote_1k", 1),
 	WAITS("move_remote_31k", 2),
 	WAITS("observe_remote_1", 3),
+	OVERS("move_remote_1", 0),
+	OVERS("move_remote_1k", 1),
+	OVERS("move_remote_31k", 2),
 	SLOW("move_remote_1_p99", 0),
 	SLOW("move_remote_1k_p99", 1),
 	SLOW("move_remote_31k_p99", 2),

@@ -11,6 +11,10 @@ what changes of access cost nodes of threads: their number, and the time of each
 node's other threads.  Ends with status 1 if a program exceeds a limit; none has more datagrams.
 Processes number themselves under a lock, as in the suite, which gives a node's two numbers in a row (rule 5.9):
 one of ocean's three edges lies between the hosts.
+
+--packet: the six kernels of the JUMP-DP paper under jump, over packet and over udp, in turn, without
+fetching ahead: the fourth column of its table 2 beside the third.  Four processes, two on each host,
+which send each other frames or datagrams there, too.  Theirs is for as many processes and the same size.
 """
 import argparse
 import contextlib
@@ -33,6 +37,9 @@ SHAPED = {'jump-sor -n1024 -i20': (.6, 1.05), 'ocean -n514': (.6, 1.05), 'fft -m
           'lu -n1024 -b16': (None, 1.05), 'radix -n1048576': (None, 1.05),
           'barnes -n4096': (None, None), 'cholesky -n16': (None, None), 'radiosity -f0.1': (None, None),
           'raytrace -n64': (None, None), 'water-nsquared -n512': (None, None)}
+# For --packet: what the paper has for JUMP over sockets and JUMP-DP with four processors, in seconds.
+DIRECT = {'jump-mm -n512': (6.089, 5.766), 'jump-me -n1048576': (1.775, 1.531), 'jump-rx -n1048576': (5.981, 4.941),
+          'jump-lu -n512': (18.267, 17.706), 'jump-bk -n262144': (1.361, 1.245), 'jump-sor -n1024': (3.269, 3.062)}
 PAGE = 4096
 
 
@@ -108,6 +115,23 @@ def shaped(kernel, args, names):
             for shape in shapes}
 
 
+def packets(args, names):
+    """The kernels over packet and over udp."""
+    print(f'{"jump, 4 processes":22} {"packet":>8} {"udp":>8} {"ratio":>6}  theirs', flush=True)
+    for kernel, (sockets, direct) in DIRECT.items():
+        if args.kernels and not kernel.startswith(tuple(args.kernels)):
+            continue
+        program, *options = kernel.split()
+        command = ['ip', 'netns', 'exec', names[0], os.path.join(args.build, 'tools', 'roam'), 'run', '-n', '4',
+                   '-H', ','.join(f'{name}:2' for name in names[1:]),
+                   os.path.join(args.build, 'apps', program), '-p4', *options]
+        env = {'ROAM_RSH': 'ip netns exec', 'ROAM_PROTOCOL': 'jump', 'ROAM_PREFETCH': '0', 'ROAM_SEAL': 'off'}
+        times = [[took(command, {**env, 'ROAM_TRANSPORT': over}) for over in ('packet', 'udp')]
+                 for _ in range(args.runs)]
+        packet, udp = (statistics.median(column) for column in zip(*times))
+        print(f'{kernel:22} {packet:8.0f} {udp:8.0f} {packet / udp:6.2f}  {direct / sockets:.2f}', flush=True)
+
+
 def exceeded(ratio, limit):
     return limit is not None and ratio > limit
 
@@ -146,6 +170,7 @@ def main():
     parser.add_argument('--runs', type=int, default=5, help='of each [5]')
     parser.add_argument('--mtu', default='1500', help='of the link between the hosts [1500]')
     parser.add_argument('--threads', action='store_true', help='threads in nodes, and nodes')
+    parser.add_argument('--packet', action='store_true', help='packet and udp, under jump')
     parser.add_argument('kernels', nargs='*', help='those whose names begin so [all]')
     args = parser.parse_args()
     args.build = os.path.abspath(args.build)
@@ -154,6 +179,9 @@ def main():
     with hosts(args.mtu) as names:
         if args.threads:
             sys.exit(0 if shapes(args, names) else 1)
+        if args.packet:
+            packets(args, names)
+            return
         print(f'{"kernel":22} {"hosts":>8} {"one host":>8} {"ratio":>6}  limit', flush=True)
         for kernel, limit in KERNELS.items():
             if args.kernels and not kernel.startswith(tuple(args.kernels)):

@@ -16,7 +16,7 @@
 
 #define LATENCY_TIMES     5u /* averages of so many runs, as in the paper */
 #define LATENCY_TRIPS_MAX 65536u
-#define LATENCY_BYTES_MAX 4096u
+#define LATENCY_BYTES_MAX 8192u
 #define LATENCY_WARM      200u /* round trips before each run that do not count */
 #define LATENCY_TYPE      0x6008u /* of bare frames: the paper's */
 
@@ -48,7 +48,12 @@ struct latency_shared {
 	uint8_t mac[2][6];
 	_Atomic uint32_t macs; /* bits: sides whose address is there */
 	_Atomic uint32_t done; /* runs that are complete */
+	_Atomic uint32_t began; /* runs whose round trips count by now */
+	_Atomic uint32_t last; /* the number of a run's last round trip; 0: not known yet */
 	char error[160];
+	_Atomic uint32_t works; /* runs in which side 0's processor has multiplied */
+	uint32_t trips[LATENCY_TIMES]; /* of each run */
+	double work_us[LATENCY_TIMES]; /* that it took */
 	float ticks[LATENCY_TIMES][LATENCY_TRIPS_MAX];
 };
 
@@ -58,6 +63,7 @@ struct latency_run;
 struct latency_way {
 	const char *name;
 	const char *transport; /* roam's; NULL: bare sockets */
+	const char *seal;      /* roam's ROAM_SEAL */
 	enum latency_frames frames;
 	bool near;   /* it needs memory that both map: a job of two nodes, on one host */
 	void (*open)(struct latency_run *run);
@@ -83,6 +89,7 @@ struct latency_run {
 	unsigned bytes;
 	enum latency_wait wait;
 	unsigned trips;
+	bool busy; /* a process multiplies matrices on side 0's processor; runs last as long as that */
 	const char *where; /* a directory for a key and a socket */
 	bool apart;        /* the sides are in network namespaces of their own */
 	int fd;
@@ -110,6 +117,15 @@ void latency_job(struct latency_run *run);
 /* Bare frames, which a packet socket sends and receives. */
 void latency_frames_open(struct latency_run *run);
 void latency_frames_send(struct latency_run *run);
+
+/* ---- latency_work.c: what the answering side's computer does beside it */
+
+/* How long it takes to multiply two matrices of 512 x 512 on a processor; in us. */
+double latency_work_alone(unsigned cpu, double ticks_per_us);
+
+/* Multiplies in each run, from when it began; never returns. */
+__attribute__((noreturn)) void latency_work(struct latency_shared *shared, unsigned cpu,
+					    double ticks_per_us);
 
 /* ---- programs in the kernel */
 

@@ -176,6 +176,17 @@ static void inside_run(struct latency_run *run, unsigned time)
 		run->shared->ticks[time][run->trips - 1 - trip] =
 			(float)((double)ns * run->ticks_per_us / 1000 + run->overhead);
 	}
+	run->shared->trips[time] += run->trips;
+}
+
+/* One run; beside the matrices several, until these are done. */
+static void inside_runs(struct latency_run *run, unsigned time)
+{
+	atomic_store(&run->shared->began, time + 1);
+	do
+		inside_run(run, time);
+	while (run->busy && atomic_load(&run->shared->works) <= time);
+	atomic_store(&run->shared->done, time + 1);
 }
 
 /* Side 0 has nothing to do but to be there. */
@@ -187,8 +198,6 @@ void latency_bpf_trips(struct latency_run *run)
 	else if (!run->way->inside)
 		latency_trips(run);
 	else
-		for (unsigned time = 0; time < LATENCY_TIMES; time++) {
-			inside_run(run, time);
-			atomic_store(&run->shared->done, time + 1);
-		}
+		for (unsigned time = 0; time < LATENCY_TIMES; time++)
+			inside_runs(run, time);
 }

@@ -226,6 +226,24 @@ void latency_frames_send(struct latency_run *run)
 		latency_fail(run, "a frame of %zu bytes: %s", bytes, strerror(errno));
 }
 
+/*
+ * Bare rings of AF_PACKET, as the packet transport's, whose slots are filled in place: the paper's
+ * static buffers.
+ */
+static void ring_open(struct latency_run *run)
+{
+	uint32_t endpoint = htonl(PORT); /* only such frames come into the ring */
+	char why[160];
+
+	if (!packet_lane_find(&run->lane, LATENCY_DEVICE, true, why, sizeof(why)))
+		latency_fail(run, "%s", why);
+	if (packet_lane_open(&run->lane, htons(LATENCY_TYPE), PORT, 64, 64) != ROAM_OK)
+		latency_fail(run, "rings of AF_PACKET: %s", strerror(errno));
+	memcpy(run->buffer + offsetof(struct packet_head, endpoint), &endpoint, sizeof(endpoint));
+	run->fd = run->lane.fd;
+	frames_meet(run, run->lane.mac);
+}
+
 /* A bare socket of AF_XDP, opened as the xdp transport's over veth. */
 static void xdp_open(struct latency_run *run)
 {
@@ -243,7 +261,7 @@ static void xdp_open(struct latency_run *run)
 	frames_meet(run, run->lane.mac);
 }
 
-static void xdp_send(struct latency_run *run)
+static void lane_send(struct latency_run *run)
 {
 	uint8_t *slot;
 
@@ -256,7 +274,7 @@ static void xdp_send(struct latency_run *run)
 		latency_fail(run, "send: %s", strerror(errno));
 }
 
-static bool xdp_take(struct latency_run *run, bool wait)
+static bool lane_take(struct latency_run *run, bool wait)
 {
 	struct pollfd at = {run->fd, POLLIN, 0};
 	struct packet_frame frame;
@@ -274,7 +292,7 @@ static bool xdp_take(struct latency_run *run, bool wait)
 	return true;
 }
 
-static void xdp_close(struct latency_run *run)
+static void lane_close(struct latency_run *run)
 {
 	packet_lane_close(&run->lane);
 }
@@ -290,7 +308,7 @@ static void roam_must(struct latency_run *run, enum roam_err err, const char *wh
 static void roam_options(const struct latency_run *run)
 {
 	setenv("ROAM_TRANSPORT", run->way->transport, 1);
-	setenv("ROAM_SEAL", "off", 1);
+	setenv("ROAM_SEAL", run->way->seal, 1);
 	if (run->wait == LATENCY_SPINNING)
 		setenv("ROAM_SPIN_US", SPIN_LONG, 1);
 	if (run->wait == LATENCY_BLOCKING)
@@ -380,34 +398,44 @@ void latency_job(struct latency_run *run)
 	roam_must(run, roam_wait_for_end(), "the end of a job");
 }
 
+/* Of roam's ways between two programs: sealed ones are authenticated. */
+#define PAIR                                                                                \
+	.open = pair_open, .send = dp_send, .take = dp_take, .spins = true, .close = pair_close
+
 const struct latency_way latency_ways[] = {
-	{"tcp", NULL, LATENCY_ANY, false, tcp_open, socket_send, tcp_take, false, socket_close,
-	 NULL, false},
-	{"udp", NULL, LATENCY_ANY, false, udp_open, socket_send, datagram_take, false,
-	 socket_close, NULL, false},
-	{"packet socket", NULL, LATENCY_FRAMES, false, latency_frames_open, latency_frames_send,
-	 datagram_take, false, socket_close, NULL, false},
-	{"xdp socket", NULL, LATENCY_XDP, false, xdp_open, xdp_send, xdp_take, false, xdp_close,
-	 NULL, false},
-	{"unix", NULL, LATENCY_ANY, false, unix_open, socket_send, tcp_take, false, socket_close,
-	 NULL, false},
-	{"roam/packet", "packet", LATENCY_FRAMES, false, pair_open, dp_send, dp_take, true,
-	 pair_close, NULL, false},
-	{"roam/xdp", "xdp", LATENCY_XDP, false, pair_open, dp_send, dp_take, true, pair_close,
-	 NULL, false},
-	{"roam/udp", "udp", LATENCY_ANY, false, pair_open, dp_send, dp_take, true, pair_close,
-	 NULL, false},
-	{"roam/shm", "shm", LATENCY_ANY, true, job_open, dp_send, dp_take, true, job_close, NULL,
-	 false},
-	{"to kernel", NULL, LATENCY_KERNEL, false, latency_echo_open, latency_echo_send,
-	 datagram_take, false, socket_close, latency_bpf_trips, false},
-	{"to interrupt", NULL, LATENCY_DRIVER, false, latency_echo_open, latency_echo_send,
-	 datagram_take, false, socket_close, latency_bpf_trips, false},
-	{"kernel", NULL, LATENCY_KERNEL, false, latency_inside_open, NULL, NULL, false,
-	 socket_close, latency_bpf_trips, true},
-	{"interrupt", NULL, LATENCY_DRIVER, false, latency_inside_open, NULL, NULL, false,
-	 socket_close, latency_bpf_trips, true},
-	{NULL, NULL, LATENCY_ANY, false, NULL, NULL, NULL, false, NULL, NULL, false}};
+	{.name = "tcp", .open = tcp_open, .send = socket_send, .take = tcp_take,
+	 .close = socket_close},
+	{.name = "udp", .open = udp_open, .send = socket_send, .take = datagram_take,
+	 .close = socket_close},
+	{.name = "packet socket", .frames = LATENCY_FRAMES, .open = latency_frames_open,
+	 .send = latency_frames_send, .take = datagram_take, .close = socket_close},
+	{.name = "packet ring", .frames = LATENCY_FRAMES, .open = ring_open, .send = lane_send,
+	 .take = lane_take, .close = lane_close},
+	{.name = "xdp socket", .frames = LATENCY_XDP, .open = xdp_open, .send = lane_send,
+	 .take = lane_take, .close = lane_close},
+	{.name = "unix", .open = unix_open, .send = socket_send, .take = tcp_take,
+	 .close = socket_close},
+	{.name = "roam/packet", .transport = "packet", .seal = "off", .frames = LATENCY_FRAMES,
+	 PAIR},
+	{.name = "roam/xdp", .transport = "xdp", .seal = "off", .frames = LATENCY_XDP, PAIR},
+	{.name = "roam/udp", .transport = "udp", .seal = "off", PAIR},
+	{.name = "sealed packet", .transport = "packet", .seal = "auth",
+	 .frames = LATENCY_FRAMES, PAIR},
+	{.name = "sealed xdp", .transport = "xdp", .seal = "auth", .frames = LATENCY_XDP, PAIR},
+	{.name = "sealed udp", .transport = "udp", .seal = "auth", PAIR},
+	{.name = "roam/shm", .transport = "shm", .seal = "off", .near = true, .open = job_open,
+	 .send = dp_send, .take = dp_take, .spins = true, .close = job_close},
+	{.name = "to kernel", .frames = LATENCY_KERNEL, .open = latency_echo_open,
+	 .send = latency_echo_send, .take = datagram_take, .close = socket_close,
+	 .trips = latency_bpf_trips},
+	{.name = "to interrupt", .frames = LATENCY_DRIVER, .open = latency_echo_open,
+	 .send = latency_echo_send, .take = datagram_take, .close = socket_close,
+	 .trips = latency_bpf_trips},
+	{.name = "kernel", .frames = LATENCY_KERNEL, .open = latency_inside_open,
+	 .close = socket_close, .trips = latency_bpf_trips, .inside = true},
+	{.name = "interrupt", .frames = LATENCY_DRIVER, .open = latency_inside_open,
+	 .close = socket_close, .trips = latency_bpf_trips, .inside = true},
+	{.name = NULL}};
 
 /* ---------------------------------------------------------------------------------------- trips */
 
@@ -439,24 +467,59 @@ static void trip_take(struct latency_run *run)
 		;
 }
 
+/* Whether this was a run's last trip, of side 1: all have been made, or the matrices are done. */
+static bool trips_over(const struct latency_run *run, unsigned time, uint32_t trips)
+{
+	if (!run->busy)
+		return trips == LATENCY_WARM + run->trips;
+	return trips > LATENCY_WARM && atomic_load(&run->shared->works) > time;
+}
+
+/* The side that measures. */
+static void trips_measure(struct latency_run *run, unsigned time)
+{
+	struct latency_shared *shared = run->shared;
+	uint32_t trips = 0;
+
+	for (bool last = false; !last;) {
+		uint64_t start;
+
+		if (++trips == LATENCY_WARM + 1)
+			atomic_store(&shared->began, time + 1);
+		last = trips_over(run, time, trips);
+		if (last)
+			atomic_store(&shared->last, trips);
+		start = floor_begin();
+		run->way->send(run);
+		trip_take(run);
+		if (trips > LATENCY_WARM && trips <= LATENCY_WARM + LATENCY_TRIPS_MAX)
+			shared->ticks[time][trips - LATENCY_WARM - 1] =
+				(float)(floor_end() - start);
+	}
+	shared->trips[time] = trips - LATENCY_WARM;
+	atomic_store(&shared->last, 0);
+	atomic_store(&shared->done, time + 1);
+}
+
+/* The side that answers: how many trips there are it learns with the last one. */
+static void trips_answer(struct latency_run *run)
+{
+	uint32_t trips = 0, last;
+
+	do {
+		trip_take(run);
+		last = atomic_load(&run->shared->last); /* the answer may end it */
+		run->way->send(run);
+	} while (++trips != last);
+}
+
 void latency_trips(struct latency_run *run)
 {
 	if (run->way->transport == NULL)
 		run->file = run->fd;
-	for (unsigned time = 0; time < LATENCY_TIMES; time++) {
-		for (unsigned trip = 0; trip < LATENCY_WARM + run->trips; trip++) {
-			uint64_t start = floor_begin();
-
-			if (run->side == 1)
-				run->way->send(run);
-			trip_take(run);
-			if (run->side == 0)
-				run->way->send(run);
-			else if (trip >= LATENCY_WARM)
-				run->shared->ticks[time][trip - LATENCY_WARM] =
-					(float)(floor_end() - start);
-		}
+	for (unsigned time = 0; time < LATENCY_TIMES; time++)
 		if (run->side == 1)
-			atomic_store(&run->shared->done, time + 1);
-	}
+			trips_measure(run, time);
+		else
+			trips_answer(run);
 }

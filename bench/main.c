@@ -89,7 +89,7 @@ static int usage(FILE *to)
 	fprintf(to, "usage: roam bench NAME [--json] [--engine uffd|sigsegv] [-n SAMPLES]\n"
 		    "                 [--transport NAME] [--protocol NAME]\n"
 		    "                 [--only PART OF A ROW'S NAME] [--series FILE] [--paper]\n"
-		    "                 [--mtu BYTES]\n\n");
+		    "                 [--mtu BYTES] [--sizes BYTES,...] [--busy]\n\n");
 	for (size_t i = 0; i < BENCHES; i++)
 		fprintf(to, "  %-8s %s\n", benches[i].name, benches[i].meaning);
 	fprintf(to,
@@ -103,7 +103,8 @@ static int usage(FILE *to)
 		"what they measured beside.\n"
 		"latency: five times -n round trips (1500) of each row, between two network\n"
 		"namespaces whose cable takes --mtu bytes (9000); for root, else over loopback.\n"
-		"Its rows are named \"WAY BYTES WAIT\".\n"
+		"Its rows are named \"WAY BYTES WAIT\"; --sizes instead of 32,64,1024,4096.\n"
+		"--busy: the processor that answers multiplies matrices beside it.\n"
 		"--series FILE: each row's samples in their order, for bench/waits.py to plot.\n"
 		"The programs of `apps` and --paper are found beside the build, or in\n"
 		"ROAM_BENCH_APPS.\n",
@@ -282,7 +283,8 @@ static void bench_run(struct bench *bench, const char *name, bool json)
 		report_table_end(&bench->report);
 }
 
-static int bench_latency_run(struct bench *bench, const char *mtu_text, bool json)
+static int bench_latency_run(struct bench *bench, const char *mtu_text,
+			     struct bench_latency_options *latency)
 {
 	long mtu = strtol(mtu_text, NULL, 10);
 
@@ -295,8 +297,9 @@ static int bench_latency_run(struct bench *bench, const char *mtu_text, bool jso
 		return EXIT_FAILURE;
 	bench->ticks_per_us = ticks_per_us();
 	bench->overhead = floor_overhead();
-	return bench_latency(bench, bench->samples != 0 ? bench->samples : TRIPS, (unsigned)mtu,
-			     json);
+	latency->trips = bench->samples != 0 ? bench->samples : TRIPS;
+	latency->mtu = (unsigned)mtu;
+	return bench_latency(bench, latency);
 }
 
 int roami_bench_main(int argc, char **argv)
@@ -309,9 +312,12 @@ int roami_bench_main(int argc, char **argv)
 						{"protocol", required_argument, NULL, 'p'},
 						{"paper", no_argument, NULL, 'P'},
 						{"mtu", required_argument, NULL, 'm'},
+						{"sizes", required_argument, NULL, 'z'},
+						{"busy", no_argument, NULL, 'b'},
 						{"help", no_argument, NULL, 'h'},
 						{NULL, 0, NULL, 0}};
 	static struct bench bench; /* large */
+	struct bench_latency_options latency = {.sizes = NULL};
 	const char *engine = NULL, *protocol = NULL, *series = NULL, *mtu = MTU, *name;
 	bool json = false;
 	int option;
@@ -329,6 +335,10 @@ int roami_bench_main(int argc, char **argv)
 			bench.paper = true;
 		else if (option == 'm')
 			mtu = optarg;
+		else if (option == 'z')
+			latency.sizes = optarg;
+		else if (option == 'b')
+			latency.busy = true;
 		else if (option == 's')
 			series = optarg;
 		else if (option == 'n' && bench_samples(&bench, optarg))
@@ -351,8 +361,9 @@ int roami_bench_main(int argc, char **argv)
 		fprintf(stderr, "roam bench: --paper is an option of tx\n");
 		return EXIT_USAGE;
 	}
+	latency.json = json;
 	if (strcmp(name, "latency") == 0)
-		return bench_latency_run(&bench, mtu, json);
+		return bench_latency_run(&bench, mtu, &latency);
 	if (bench.samples == 0)
 		bench.samples = SAMPLES;
 	if (!bench_protocol(&bench, protocol))

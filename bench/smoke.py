@@ -63,11 +63,11 @@ def check_latency(program):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True, timeout=120)
     result = json.loads(done.stdout)
     rows = {row["name"]: row for row in result["rows"]}
-    ways = {"tcp", "udp", "unix", "roam/udp", "roam/shm"}
+    ways = {"tcp", "udp", "unix", "roam/udp", "sealed udp", "roam/shm"}
     if "raw frames left out" not in done.stderr.decode():
-        ways |= {"packet socket", "roam/packet"}
+        ways |= {"packet socket", "packet ring", "roam/packet", "sealed packet"}
         if "AF_XDP left out" not in done.stderr.decode():
-            ways |= {"xdp socket", "roam/xdp"}
+            ways |= {"xdp socket", "roam/xdp", "sealed xdp"}
         if "tc programs left out" not in done.stderr.decode():
             ways.add("to kernel")
         if "XDP programs left out" not in done.stderr.decode():
@@ -80,6 +80,30 @@ def check_latency(program):
         assert row["n"] == 100 and row["bytes"] == 32 and row["wait"] == "adaptive", row
     assert rows["udp"]["theirs"]["average"] == 141, rows["udp"]
     check_latency_inside(program, ways)
+    check_latency_goals(program)
+    check_latency_busy(program)
+
+
+def check_latency_goals(program):
+    """The shares that the goals are of, of what was measured; other sizes."""
+    done = subprocess.run([program, "latency", "--json", "-n", "20", "--sizes", "64,100", "--only", "udp"],
+                          stdout=subprocess.PIPE, check=True, timeout=120)
+    result = json.loads(done.stdout)
+    assert {row["bytes"] for row in result["rows"]} == {64, 100}, result
+    goals = {goal["name"]: goal for goal in result["goals"]}
+    assert set(goals) == {f"{way}, {size} bytes: adaptive by the better"
+                          for way in ("roam/udp", "sealed udp") for size in (64, 100)}, goals
+    assert all(goal["ratio"] > 0 and goal["limit"] == 1.1 for goal in goals.values()), goals
+
+
+def check_latency_busy(program):
+    """Rows beside which the processor that answers multiplies matrices."""
+    done = subprocess.run([program, "latency", "--json", "-n", "20", "--busy", "--sizes", "32", "--only", "cp 32 blocking"],
+                          stdout=subprocess.PIPE, check=True, timeout=120)
+    result = json.loads(done.stdout)
+    row, = result["rows"]
+    assert result["alone_us"] > 0 and row["work"] > .5 and row["per_s"] > 0 and row["n"] > 0, result
+    assert row["theirs"]["per_s"] == 3494 and row["theirs"]["average"] == 286, row
 
 
 def check_latency_inside(program, ways):
@@ -91,7 +115,7 @@ def check_latency_inside(program, ways):
     done = subprocess.run([program, "latency", "--json", "-n", "20", "--only", " none"],
                           stdout=subprocess.PIPE, check=True, timeout=120)
     rows = {(row["name"], row["bytes"]): row for row in json.loads(done.stdout)["rows"]}
-    assert set(rows) == {(name, size) for name in wanted for size in (32, 1024, 4096)}, set(rows)
+    assert set(rows) == {(name, size) for name in wanted for size in (32, 64, 1024, 4096)}, set(rows)
     for name in wanted:
         row = rows[name, 32]
         assert row["theirs"]["average"] == inside[name] and row["n"] == 100, row
