@@ -89,7 +89,7 @@ struct latency_run {
 	unsigned bytes;
 	enum latency_wait wait;
 	unsigned trips;
-	bool busy; /* a process multiplies matrices on side 0's processor; runs last as long as that */
+	bool busy; /* a process multiplies matrices on side 0's processor, as long as a run lasts */
 	const char *where; /* a directory for a key and a socket */
 	bool apart;        /* the sides are in network namespaces of their own */
 	int fd;

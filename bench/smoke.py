@@ -98,7 +98,8 @@ def check_latency_goals(program):
 
 def check_latency_busy(program):
     """Rows beside which the processor that answers multiplies matrices."""
-    done = subprocess.run([program, "latency", "--json", "-n", "20", "--busy", "--sizes", "32", "--only", "cp 32 blocking"],
+    done = subprocess.run([program, "latency", "--json", "-n", "20", "--busy", "--sizes", "32",
+                           "--only", "cp 32 blocking"],
                           stdout=subprocess.PIPE, check=True, timeout=120)
     result = json.loads(done.stdout)
     row, = result["rows"]

@@ -32,6 +32,7 @@
  *   the pages behind it, too, if as many before it are open for writing (home_run.c).
  * - Where nodes have cards that read each other's memory, a copy is one READ, past the home, after
  *   a first fetch by message (rules 12).  The home then closes the page whenever it has written it.
+ *   A diff of few stretches is written into the home's page by the card, and then told.
  * - Homes are claimed by the first node that touches the page after CREATE.
  */
 #include "home.h"
@@ -63,7 +64,7 @@ const struct roam_protocol roami_protocol_hlrc = {
 	.writes = ROAM_WRITES_DIFF,
 	.checks_races = true,
 	.homes = ROAM_HOMES_FIXED,
-	.one_sided = ROAM_ONE_SIDED_READ,
+	.one_sided = ROAM_ONE_SIDED_READ_WRITE,
 	.needed = home_needed,
 	.page_size = sizeof(struct home_page),
 	.states = home_states,

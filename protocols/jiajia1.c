@@ -31,9 +31,10 @@
  * - jiajia1-rc is this file with release consistency: notices do not belong to locks, and reach
  *   every node that acquires, as hlrc's do.
  * - Homes are claimed by the first node that touches the page after CREATE, not in blocks.
- * - Cards read pages under jiajia1-rc, as under hlrc (rules 12), but not under jiajia1: what a READ
- *   brings may be newer than the version that the copy counts as, and the notice of a page written
- *   without a change must not tell an older version than that of the bytes that were there.
+ * - Cards read pages and write diffs under jiajia1-rc, as under hlrc (rules 12), but not under
+ *   jiajia1: what a READ brings, or a fetch while a card writes, may be newer than the version that
+ *   the copy counts as, and the notice of a page written without a change must not tell an older
+ *   version than that of the bytes that were there.
  */
 #include "home.h"
 
@@ -76,7 +77,7 @@ const struct roam_protocol roami_protocol_jiajia1_rc = {
 	.paper = "home-based, notices as under RC; after Hu, Shi and Tang 1998",
 	.model = ROAM_MODEL_RC,
 	.checks_races = true,
-	.one_sided = ROAM_ONE_SIDED_READ,
+	.one_sided = ROAM_ONE_SIDED_READ_WRITE,
 	.needed = home_needed,
 	JIAJIA1_FIELDS,
 };

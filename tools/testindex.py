@@ -42,6 +42,8 @@ BY_HAND = {
     'src/transport/verbs_hello.h': ['fuzz_hello', 'guest_conform'],
     'src/transport/verbs_key.c': ['verbs', 'guest_reads'],
     'src/transport/verbs_read.c': ['verbs', 'guest_reads'],
+    'src/transport/verbs_put.c': ['verbs', 'guest_reads'],
+    'src/transport/verbs_remote.c': ['verbs', 'guest_reads'],
 }
 
 

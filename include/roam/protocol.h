@@ -65,10 +65,15 @@ enum roam_homes {
 
 /*
  * What cards of other nodes do to pages at their homes, past the homes' processors (rules 12).
- * READ: copies are read.  READ_WRITE, which nothing uses yet: diffs are written, too.  Where a job
+ * READ: copies are read.  WRITE: diffs are written, which needs homes without twins.  Where a job
  * has no such cards this has no effect.
  */
-enum roam_one_sided { ROAM_ONE_SIDED_NONE, ROAM_ONE_SIDED_READ, ROAM_ONE_SIDED_READ_WRITE };
+enum roam_one_sided {
+	ROAM_ONE_SIDED_NONE,
+	ROAM_ONE_SIDED_READ,
+	ROAM_ONE_SIDED_WRITE,
+	ROAM_ONE_SIDED_READ_WRITE
+};
 
 enum roam_sync_kind {
 	ROAM_SYNC_LOCK,
@@ -179,7 +184,7 @@ struct roam_protocol {
 	 */
 	bool checks_races;
 	/*
-	 * Of ROAM_HOMES_FIXED.  `needed`, if it is not NONE: the version that a copy of the pending
+	 * Of ROAM_HOMES_FIXED.  `needed`, if cards read: the version that a copy of the pending
 	 * page must have, as far as this node knows; a copy that a card has read counts as one of
 	 * that version.
 	 */

@@ -151,35 +151,43 @@ typedef bool roam_deliver_fn(void *arg, unsigned from, const void *data, size_t 
 
 /*
  * One-sided operations, for a network card that reaches the memory of nodes on other hosts without
- * their processors.  Only verbs and the network of simulated worlds have them, and of them only
- * `get` (rules 12).  A transport has all of them, or all but `put` and `atomic`, or none.
+ * their processors.  Only verbs and the network of simulated worlds have them (rules 12).
  *
  * `attach` is called once, after open(), if the params' `read` is not 0, with the memory of the
- * node that peers may read.  It is as long at all nodes; an address is a peer and an offset in it.
+ * node that peers may reach.  It is as long at all nodes; an address is a peer and an offset in it.
  *
- * The operations are asynchronous.  ROAM_OK: the operation has begun; a poll or reap of the
- * caller's node will set `done` to 1, or to 2 + enum roam_err.  ROAM_EAGAIN: there is no room, and
- * nothing has begun.  Local bytes must not change until then.  Operations take effect in any order,
- * also those to one peer, and neither before nor after messages: one that must come later begins
- * when the earlier one is done.  A get reads each 64 bytes at a time of its own between its
- * beginning and its end, while the peer's processors store.  Atomics of processors and of the card
- * are not atomic with respect to each other: a word that `atomic` changes must be changed by
- * `atomic` alone, even by its owner.
+ * ROAM_OK: the operation has begun.  ROAM_EAGAIN: there is no room, and nothing has begun.  Any
+ * thread; never blocks.  Operations take effect in any order, also those to one peer, and neither
+ * before nor after messages: one that must come later begins when the earlier one is done.
+ *
+ * `get` reads each 64 bytes at a time of its own between its beginning and its end, while the
+ * peer's processors store.  A poll or reap of the caller's node will set `done` to 1, or to 2 +
+ * enum roam_err; the local bytes must not change until then.
+ *
+ * `put` stores bytes at a peer, and no byte beside them; then the message is delivered there as one
+ * that was sent: whoever gets it finds all bytes stored.  They are stored in any order, and each
+ * may be stored more than once, until the message has been delivered, and not after.  The parts and
+ * the message were copied when it returns.  NULL: there is none.
  */
-enum roam_onesided_atomic { ROAM_ONESIDED_CAS, ROAM_ONESIDED_ADD };
+struct roam_put {
+	uint64_t to;
+	const void *from;
+	size_t bytes;
+};
 
 struct roam_onesided {
 	enum roam_err (*attach)(void *state, void *memory, size_t bytes);
-	enum roam_err (*put)(void *state, unsigned peer, uint64_t to, const struct iovec *parts,
-			     unsigned count, uint32_t *done);
 	enum roam_err (*get)(void *state, unsigned peer, uint64_t from, const struct iovec *parts,
 			     unsigned count, uint32_t *done);
-	/* On an aligned word, *old before.  ADD adds `value`, CAS stores it if the word is `is`. */
-	enum roam_err (*atomic)(void *state, unsigned peer, uint64_t at,
-				enum roam_onesided_atomic what, uint64_t is, uint64_t value,
-				uint64_t *old, uint32_t *done);
 	/* Sets `done` of ended operations; returns how many.  Any thread, never blocks. */
 	unsigned (*reap)(void *state);
+
+	enum roam_err (*put)(void *state, unsigned peer, const struct roam_put *puts,
+			     unsigned count, const struct iovec *message, unsigned parts);
+	/* Of a put: its parts, their bytes, the bytes of its message, at most. */
+	unsigned puts_max, put_bytes_max, put_message_max;
+	/* A put lies in one stretch of so many bytes, which begins at a multiple of them. */
+	uint64_t put_stretch;
 };
 
 /* Which thread sleeps at a transport: one of the application, or the service thread. */

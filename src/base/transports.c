@@ -35,7 +35,7 @@ const char *roami_transport_wrong(const struct roam_transport *transport)
 		return "its card is too long";
 	if (onesided != NULL &&
 	    (onesided->attach == NULL || onesided->get == NULL || onesided->reap == NULL ||
-	     (onesided->put == NULL) != (onesided->atomic == NULL)))
+	     (onesided->put == NULL) != (onesided->puts_max == 0)))
 		return "of one-sided operations it has some, not those that go together";
 	return NULL;
 }

@@ -50,6 +50,7 @@ struct roami_take {
 /* Messages of the rooms that send and fetch pages. */
 enum { ROAMI_FETCH_PAGE };
 enum { ROAMI_MIGRATE_TAKE };
+enum { ROAMI_FLUSH_DIFFS, ROAMI_FLUSH_WRITTEN };
 
 enum roami_creator { ROAMI_CREATOR_NOT, ROAMI_CREATOR_HAS, ROAMI_CREATOR_UNKNOWN };
 
@@ -78,6 +79,9 @@ struct roami_reach {
 	 * and do not wait for answers that they can do without.
 	 */
 	bool travels;
+
+	/* Cards read and write pages at the peer, where the protocol lets them. */
+	bool cards;
 
 	/* ---- directory words that `manager` has.  app, may block. */
 

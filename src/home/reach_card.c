@@ -48,7 +48,7 @@ static unsigned card_type(const struct roami_node *node, unsigned message)
 /* Whether peers may read the page so. */
 static bool card_serves(struct roami_node *node, uint32_t page)
 {
-	return roami_region_of(node, page)->protocol->one_sided != ROAM_ONE_SIDED_NONE;
+	return (roami_region_of(node, page)->protocol->one_sided & ROAM_ONE_SIDED_READ) != 0;
 }
 
 /* -------------------------------------------------------------------------------- at the home */

@@ -297,6 +297,7 @@ const struct roami_reach roami_reach_far = {
 
 const struct roami_reach roami_reach_card = {
 	.name = "card",
+	.cards = true,
 	FAR,
 	.fetch_begin = roami_card_fetch_begin,
 	.fetch = roami_card_fetch,

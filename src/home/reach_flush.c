@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/region.h"
+#include "home/brought.h"
 #include "home/reach.h"
 #include "home/remote.h"
 #include "page/page.h"
@@ -181,6 +182,7 @@ uint64_t roami_home_apply(struct roami_node *node, unsigned from, uint32_t page,
 struct flush_call {
 	struct roami_call *call; /* NULL: nothing has changed */
 	unsigned home;
+	uint16_t brought; /* as of its pages */
 	size_t first, end;  /* among the dirty pages */
 	uint64_t *versions; /* of the pages that changed */
 	size_t count;
@@ -191,6 +193,7 @@ struct flush {
 	const uint16_t *homes;
 	size_t count;
 	struct flush_call calls[FLUSH_CALLS]; /* in turn */
+	uint16_t brought[FLUSH_PAGES]; /* the number of the put that has the page; 0: none */
 	unsigned begun, ended;
 	uint64_t versions[FLUSH_PAGES];
 	size_t versions_used;
@@ -208,7 +211,8 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 	for (size_t i = call->first; i < call->end; i++) {
 		struct roam_dirty *dirty = &flush->dirty[i];
 
-		if (flush->homes[i] != call->home || !dirty->asks)
+		if (flush->homes[i] != call->home || !dirty->asks ||
+		    flush->brought[i] != call->brought)
 			continue;
 		if (dirty->changed) {
 			roami_contract(answered < call->count);
@@ -220,6 +224,103 @@ static void flush_await(struct roami_node *node, struct flush *flush)
 	}
 }
 
+/* A call under way to a home, for pages from `first` to `end`. */
+static struct flush_call *flush_begin(struct flush *flush, unsigned home, size_t first, size_t end)
+{
+	struct flush_call *call = &flush->calls[flush->begun++ % FLUSH_CALLS];
+
+	roami_assert(flush->begun - flush->ended <= FLUSH_CALLS);
+	*call = (struct flush_call){.home = home,
+				    .first = first,
+				    .end = end,
+				    .versions = flush->versions + flush->versions_used};
+	return call;
+}
+
+/* Begins a put, if the card has room; its pages are `at` of the dirty ones. */
+static void flush_put(struct roami_node *node, struct flush *flush, struct roami_brought *brought,
+		      const uint16_t *at)
+{
+	unsigned pages = brought->pages;
+	struct roami_call *started = NULL;
+	struct flush_call *call;
+
+	if (pages > 0 && flush->begun - flush->ended < FLUSH_CALLS)
+		started = roami_brought_start(node, brought,
+					      flush->versions + flush->versions_used);
+	brought->pages = brought->puts = 0;
+	brought->bytes = 0;
+	if (started == NULL)
+		return;
+	call = flush_begin(flush, brought->home, at[0], at[pages - 1] + 1u);
+	call->call = started;
+	call->brought = (uint16_t)flush->begun;
+	call->count = pages;
+	flush->versions_used += pages;
+	for (unsigned i = 0; i < pages; i++)
+		flush->brought[at[i]] = call->brought;
+}
+
+static bool flush_has(const struct flush *flush, size_t i, unsigned home)
+{
+	return flush->homes[i] == home && flush->dirty[i].asks && flush->dirty[i].changed;
+}
+
+/*
+ * Begins puts of those of a batch's diffs that a card may write: pages from `from` to `end`, whose
+ * items follow each other in the batch.
+ */
+static void flush_brought(struct roami_node *node, struct flush *flush, size_t from, size_t end,
+			 unsigned home, const uint8_t *batch)
+{
+	struct roami_brought brought = {.home = home};
+	uint16_t at[ROAMI_BROUGHT_PUTS];
+	struct flush_item item;
+
+	for (size_t i = from; i < end; i++) {
+		enum roami_brought_add added;
+
+		if (!flush_has(flush, i, home))
+			continue;
+		memcpy(&item, batch, sizeof(item));
+		batch += sizeof(item);
+		added = roami_brought_add(node, &brought, item.page, batch, item.bytes);
+		if (added == ROAMI_BROUGHT_FULL) {
+			flush_put(node, flush, &brought, at);
+			added = roami_brought_add(node, &brought, item.page, batch, item.bytes);
+		}
+		if (added == ROAMI_BROUGHT_ADDED)
+			at[brought.pages - 1] = (uint16_t)i;
+		batch += (item.bytes + 7u) & ~7u;
+	}
+	flush_put(node, flush, &brought, at);
+}
+
+/* Leaves out of a batch what goes by puts; returns its bytes. */
+static size_t flush_rest(const struct flush *flush, size_t from, size_t end, unsigned home,
+			 uint8_t *batch, size_t *count)
+{
+	size_t at = 0, used = 0;
+
+	for (size_t i = from; i < end; i++) {
+		struct flush_item item;
+		size_t bytes;
+
+		if (!flush_has(flush, i, home))
+			continue;
+		memcpy(&item, batch + at, sizeof(item));
+		bytes = sizeof(item) + ((item.bytes + 7u) & ~7u);
+		if (flush->brought[i] == 0) {
+			memmove(batch + used, batch + at, bytes);
+			used += bytes;
+		} else {
+			(*count)--;
+		}
+		at += bytes;
+	}
+	return used;
+}
+
 /*
  * Sends one batch of diffs to `home`, of pages from index `from` on; returns the index after the
  * last.
@@ -228,7 +329,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 {
 	struct roami_slab *slab;
 	struct flush_call *call;
-	size_t used = 0, at = from;
+	size_t used = 0, at = from, count = 0;
 	struct roami_vclock clock;
 	bool stays = roami_homes_here(node) != ROAM_HOMES_TAKEN || flush_holds(node, home);
 	struct roami_vclock_wire wire;
@@ -240,18 +341,20 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 		flush_await(node, flush);
 	slab = roami_node_slab(node);
 	parts[2].data = slab->bytes;
-	call = &flush->calls[flush->begun++ % FLUSH_CALLS];
-	*call = (struct flush_call){.home = home,
-				    .first = from,
-				    .versions = flush->versions + flush->versions_used};
 	for (; at < flush->count &&
 	       used + ROAMI_DIFF_BYTES_MAX + sizeof(struct flush_item) < BATCH_BYTES;
 	     at++)
 		if (flush->homes[at] == home && flush->dirty[at].asks)
 			used += flush_item(node, &flush->dirty[at], stays, slab->bytes + used,
-					   &call->count);
-	call->end = at;
-	flush->versions_used += call->count;
+					   &count);
+	call = flush_begin(flush, home, from, at);
+	if (count > 0 && roami_brought_may(node, home)) {
+		flush_brought(node, flush, from, at, home, slab->bytes);
+		used = flush_rest(flush, from, at, home, slab->bytes, &count);
+	}
+	call->versions = flush->versions + flush->versions_used;
+	call->count = count;
+	flush->versions_used += count;
 	parts[2].bytes = used;
 	wire.mask = 0;
 	if (roami_race_checked(node)) {
@@ -262,7 +365,7 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 	}
 	if (used > 0)
 		call->call = roami_msg_call_start(
-			node, home, roami_type(node, ROAMI_ROOM_FLUSH, 0), parts, 3,
+			node, home, roami_type(node, ROAMI_ROOM_FLUSH, ROAMI_FLUSH_DIFFS), parts, 3,
 			call->versions, call->count * sizeof(call->versions[0]));
 	roami_slab_give(slab);
 	return at;
@@ -302,7 +405,9 @@ void roami_flush_send(struct roami_node *node, struct roam_dirty *dirty, const u
 }
 
 static const struct roam_message flush_messages[] = {
-	{"diffs", diffs_handle, ROAMI_MSG_MAX},
+	[ROAMI_FLUSH_DIFFS] = {"diffs", diffs_handle, ROAMI_MSG_MAX},
+	[ROAMI_FLUSH_WRITTEN] = {"written", roami_brought_handle,
+				 ROAMI_BROUGHT_PUTS * sizeof(uint32_t)},
 	{NULL, NULL, 0},
 };
 

@@ -106,6 +106,22 @@ struct roami_call *roami_msg_call_page_start(struct roami_node *node, unsigned t
 	return call_start(node, to, type, parts, count, &wanted);
 }
 
+struct roami_call *roami_msg_call_put(struct roami_node *node, unsigned to, unsigned type,
+				      const struct roam_put *puts, unsigned count,
+				      const struct roam_part *part, void *reply, size_t reply_max)
+{
+	struct roami_call wanted = {.reply = reply, .reply_max = reply_max};
+	struct roami_call *call = call_open(node, &wanted);
+	struct roami_msg_header header = {(uint16_t)type, (uint16_t)node->me, call->id,
+					  roami_msg_bytes(part, 1), 0};
+
+	roami_contract(part->data != NULL);
+	if (roami_msg_put_behind(node, to, &header, puts, count, part))
+		return call;
+	roami_msg_call_drop(call);
+	return NULL;
+}
+
 bool roami_msg_call_answered(void *arg)
 {
 	struct roami_call *call = arg;

@@ -113,6 +113,14 @@ static void msg_drain_all(struct roami_node *node)
 		atomic_fetch_or(&msg->out_waiting, 1u);
 }
 
+static void msg_counted(struct roami_node *node, const struct roami_msg_header *header)
+{
+	ROAMI_COUNT(node->stats, messages_sent, 1);
+	roami_stats_type(node->stats, header->type);
+	roami_stats_message(node->stats, sizeof(*header) + header->bytes);
+	ROAMI_COUNT(node->stats, bytes_sent, sizeof(*header) + header->bytes);
+}
+
 /* Sends the message, or queues it; wakes no thread. */
 static void msg_publish(struct roami_node *node, unsigned to, const struct roami_msg_header *header,
 			const struct roam_part *parts, unsigned count)
@@ -142,10 +150,7 @@ static void msg_publish(struct roami_node *node, unsigned to, const struct roami
 		node->env->sleep->sent(node, node->me, false);
 		ROAMI_COUNT(node->stats, messages_queued, 1);
 	}
-	ROAMI_COUNT(node->stats, messages_sent, 1);
-	roami_stats_type(node->stats, header->type);
-	roami_stats_message(node->stats, sizeof(*header) + header->bytes);
-	ROAMI_COUNT(node->stats, bytes_sent, sizeof(*header) + header->bytes);
+	msg_counted(node, header);
 }
 
 void roami_msg_put(struct roami_node *node, unsigned to, const struct roami_msg_header *header,
@@ -153,6 +158,28 @@ void roami_msg_put(struct roami_node *node, unsigned to, const struct roami_msg_
 {
 	msg_publish(node, to, header, parts, count);
 	node->env->sleep->sent(node, to, false);
+}
+
+bool roami_msg_put_behind(struct roami_node *node, unsigned to,
+			  const struct roami_msg_header *header, const struct roam_put *puts,
+			  unsigned count, const struct roam_part *part)
+{
+	const struct roami_layers *layers = layers_of(node);
+	struct iovec vec[2] = {{(void *)(uintptr_t)header, sizeof(*header)},
+			       {(void *)(uintptr_t)part->data, part->bytes}};
+	bool begun;
+
+	roami_contract(roami_msg_named(node, header->type) != NULL && to < node->nodes);
+	roami_spin_lock(node, &msg_of(node)->out_lock[to]);
+	begun = layers->onesided->put(layers->onesided_state, to, puts, count, vec, 2) == ROAM_OK;
+	if (begun)
+		roami_count_one(&msg_of(node)->sent[to]);
+	roami_spin_unlock(&msg_of(node)->out_lock[to]);
+	if (begun) {
+		msg_counted(node, header);
+		node->env->sleep->sent(node, to, false);
+	}
+	return begun;
 }
 
 uint32_t roami_msg_bytes(const struct roam_part *parts, unsigned count)

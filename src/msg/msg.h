@@ -70,6 +70,15 @@ struct roami_call *roami_msg_call_start(struct roami_node *node, unsigned to, un
 					size_t reply_max);
 size_t roami_msg_call_end(struct roami_node *node, struct roami_call *call);
 
+/*
+ * A call whose request is the message of a put (roam/transport.h): whoever gets it finds the bytes
+ * stored.  NULL: the card has no room, and nothing has begun.  Never blocks.
+ */
+struct roam_put;
+struct roami_call *roami_msg_call_put(struct roami_node *node, unsigned to, unsigned type,
+				      const struct roam_put *puts, unsigned count,
+				      const struct roam_part *part, void *reply, size_t reply_max);
+
 /* Whether the end would find the reply there; to be waited for.  `call`: a struct roami_call. */
 bool roami_msg_call_answered(void *call);
 

@@ -74,6 +74,11 @@ static inline struct roami_msg *msg_of(const struct roami_node *node)
 void roami_msg_put(struct roami_node *node, unsigned to, const struct roami_msg_header *header,
 		   const struct roam_part *parts, unsigned count);
 
+/* Sends a message behind the bytes of a put (roam/transport.h); false: the card has no room. */
+bool roami_msg_put_behind(struct roami_node *node, unsigned to,
+			  const struct roami_msg_header *header, const struct roam_put *puts,
+			  unsigned count, const struct roam_part *part);
+
 /* The length of a payload, which must not be too long. */
 uint32_t roami_msg_bytes(const struct roam_part *parts, unsigned count);
 

@@ -28,6 +28,7 @@ struct roami_sim_node {
 	unsigned nodes;
 	uint64_t due; /* of the earliest message; UINT64_MAX: none */
 	struct sim_queue from[ROAMI_SIM_NODES_MAX];
+	struct sim_queue told[ROAMI_SIM_NODES_MAX]; /* messages of puts */
 };
 
 static enum roam_err sim_open(void *state, const struct roam_transport_params *params)
@@ -64,8 +65,29 @@ static void sim_close(void *state)
 	for (unsigned from = 0; from < node->nodes; from++)
 		while (node->from[from].first != NULL)
 			free(sim_pop(&node->from[from]));
+	for (unsigned from = 0; from < node->nodes; from++)
+		while (node->told[from].first != NULL)
+			free(sim_pop(&node->told[from]));
 	node->sim->nodes[node->node] = NULL;
 	node->sim = NULL;
+}
+
+/* Queues a message, which arrives not before those in front of it. */
+static void sim_push(struct roami_sim_node *there, struct sim_queue *queue,
+		     struct sim_message *message)
+{
+	message->next = NULL;
+	if (queue->last != NULL) {
+		if (message->due < queue->last->due)
+			message->due = queue->last->due;
+		queue->last->next = message;
+	} else {
+		queue->first = message;
+	}
+	queue->last = message;
+	queue->count++;
+	if (message->due < there->due)
+		there->due = message->due;
 }
 
 static enum roam_err sim_send(void *state, unsigned to, const struct iovec *parts, unsigned count)
@@ -85,7 +107,6 @@ static enum roam_err sim_send(void *state, unsigned to, const struct iovec *part
 	message = malloc(sizeof(*message) + bytes);
 	if (message == NULL)
 		return ROAM_EAGAIN;
-	message->next = NULL;
 	message->bytes = bytes;
 	message->due = sim->now(sim->world) + sim->latency_ns_min + sim->draw(sim->world, spread);
 	if (node->node == sim->slow_from && to == sim->slow_to)
@@ -94,28 +115,35 @@ static enum roam_err sim_send(void *state, unsigned to, const struct iovec *part
 	for (unsigned i = 0; i < count; at += parts[i].iov_len, i++)
 		if (parts[i].iov_len > 0)
 			memcpy(at, parts[i].iov_base, parts[i].iov_len);
-	if (queue->last != NULL) {
-		if (message->due < queue->last->due)
-			message->due = queue->last->due;
-		queue->last->next = message;
-	} else {
-		queue->first = message;
-	}
-	queue->last = message;
-	queue->count++;
-	if (message->due < there->due)
-		there->due = message->due;
+	sim_push(there, queue, message);
 	return ROAM_OK;
+}
+
+void roami_sim_tell(struct roami_sim *sim, unsigned from, unsigned to, const void *data,
+		    size_t bytes)
+{
+	struct roami_sim_node *there = sim->nodes[to];
+	struct sim_message *message = malloc(sizeof(*message) + bytes);
+
+	if (message == NULL)
+		abort();
+	message->bytes = bytes;
+	message->due = sim->now(sim->world);
+	memcpy(message->data, data, bytes);
+	sim_push(there, &there->told[from], message);
 }
 
 static void sim_earliest(struct roami_sim_node *node)
 {
 	node->due = UINT64_MAX;
 	for (unsigned from = 0; from < node->nodes; from++) {
-		const struct sim_message *first = node->from[from].first;
+		const struct sim_message *first = node->from[from].first,
+					 *told = node->told[from].first;
 
 		if (first != NULL && first->due < node->due)
 			node->due = first->due;
+		if (told != NULL && told->due < node->due)
+			node->due = told->due;
 	}
 }
 
@@ -134,6 +162,10 @@ static unsigned sim_poll(void *state, roam_deliver_fn *deliver, void *arg, unsig
 		struct sim_message *message = queue->first;
 
 		quiet++;
+		if (node->told[from].first != NULL) {
+			queue = &node->told[from];
+			message = queue->first;
+		}
 		if (message == NULL || message->due > sim->now(sim->world))
 			continue;
 		/* Handlers may let others run and send; this message is still the first. */

@@ -10,6 +10,7 @@
 
 struct roami_sim_node;
 struct roami_sim_read;
+struct roami_sim_put;
 
 /* One network; roam_transport_params.world points to it. */
 struct roami_sim {
@@ -32,8 +33,10 @@ struct roami_sim {
 	unsigned read_fails; /* one of so many ends with an error; 0: none */
 	void (*landed)(void *world, unsigned node); /* a read of this node is done */
 	struct roami_sim_read *reads;
-	unsigned read_count;
-	const uint8_t *memory[ROAMI_SIM_NODES_MAX]; /* each node's segment */
+	struct roami_sim_put *puts;
+	unsigned read_count; /* reads and puts under way */
+	uint64_t unready[ROAMI_SIM_NODES_MAX]; /* when each node's cards have joined again */
+	uint8_t *memory[ROAMI_SIM_NODES_MAX]; /* each node's segment */
 	size_t memory_bytes[ROAMI_SIM_NODES_MAX];
 };
 
@@ -46,11 +49,15 @@ extern const struct roam_transport roami_transport_sim_card;
 extern const struct roam_onesided roami_sim_card;
 struct roami_sim *roami_sim_of(const void *state, unsigned *node_p);
 
-/* Lets what is due land: lines of 64 bytes, then the end of the read that they belong to. */
+/* The message of a put has arrived. */
+void roami_sim_tell(struct roami_sim *sim, unsigned from, unsigned to, const void *data,
+		    size_t bytes);
+
+/* Lets what is due land: lines of 64 bytes, then the end of what they belong to. */
 void roami_sim_land(struct roami_sim *sim);
-/* When that must be called again; UINT64_MAX: no read is under way. */
+/* When that must be called again; UINT64_MAX: nothing is under way. */
 uint64_t roami_sim_land_due(const struct roami_sim *sim);
-/* Drops the reads of a network that ends. */
+/* Drops the reads and puts of a network that ends. */
 void roami_sim_land_none(struct roami_sim *sim);
 
 /*

@@ -286,6 +286,21 @@ static enum take take_whole(struct verbs_state *verbs, struct verbs_peer *peer, 
 	return TAKE_DONE;
 }
 
+/* A put that no card has brought. */
+static enum take take_store(struct verbs_state *verbs, struct verbs_peer *peer,
+			    const struct verbs_head *head, uint32_t bytes, unsigned *taken)
+{
+	struct iovec message;
+
+	if (head->length != 0 || !verbs_put_store(verbs, (const void *)(head + 1), bytes, &message))
+		return TAKE_BAD;
+	if (!take_deliver(verbs, peer->number, message.iov_base, message.iov_len, taken))
+		return TAKE_KEPT;
+	atomic_fetch_add(&peer->put_resent, 1);
+	verbs_take(verbs, peer);
+	return TAKE_DONE;
+}
+
 /* One part. */
 static enum take take_one(struct verbs_state *verbs, struct verbs_peer *peer, unsigned *taken)
 {
@@ -294,9 +309,11 @@ static enum take take_one(struct verbs_state *verbs, struct verbs_peer *peer, un
 	uint32_t bytes = peer->bytes[number % verbs->buffers];
 
 	if (bytes < sizeof(*head) || bytes > VERBS_BUFFER || head->length > VERBS_MESSAGE_MAX ||
-	    !verbs_credited(verbs, peer, head->taken))
+	    !verbs_credited(verbs, peer, head->taken) || !verbs_put_credited(peer, head->stored))
 		return TAKE_BAD;
 	bytes -= (uint32_t)sizeof(*head);
+	if (head->what == VERBS_STORE)
+		return take_store(verbs, peer, head, bytes, taken);
 	if (head->what != VERBS_NOTHING) {
 		if (head->length != 0 || bytes != sizeof(struct verbs_key) ||
 		    !verbs_key_take(verbs, peer, head->what, (const void *)(head + 1)))
@@ -358,6 +375,14 @@ static unsigned verbs_poll(void *state, roam_deliver_fn *deliver, void *arg, uns
 		}
 	}
 	taken += own_take(verbs, max) + verbs_read_landed(verbs);
+	for (uint64_t left = atomic_load(&verbs->reads.come); left != 0; left &= left - 1) {
+		unsigned from = (unsigned)__builtin_ctzll(left);
+
+		if (!verbs_put_take(verbs, &verbs->peers[from], &taken)) {
+			*bad_peer = (int)from;
+			return 0;
+		}
+	}
 	verbs_timers(verbs);
 	return taken;
 }
@@ -372,7 +397,8 @@ static bool verbs_pending(const void *state)
 		return true;
 	verbs_gather(verbs);
 	verbs_read_reap(verbs);
-	return atomic_load(&verbs->arrivals) != 0 || atomic_load(&verbs->reads.landed) != 0;
+	return atomic_load(&verbs->arrivals) != 0 || atomic_load(&verbs->reads.landed) != 0 ||
+	       atomic_load(&verbs->reads.come) != 0;
 }
 
 static uint64_t verbs_due_at(const void *state)

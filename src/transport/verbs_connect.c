@@ -65,7 +65,7 @@ static struct verbs_hello connect_hello(const struct verbs_state *verbs, unsigne
 				    .flags = verbs->beat_ns == 0 ? VERBS_MAY_BE_SILENT : 0,
 				    .buffers = verbs->buffers,
 				    .bytes = VERBS_BUFFER,
-				    .reads = verbs_reader_says(verbs, &verbs->peers[peer])};
+				    .reads = verbs_remote_says(verbs, &verbs->peers[peer])};
 
 	memcpy(hello.magic, VERBS_MAGIC, sizeof(hello.magic));
 	return hello;
@@ -99,20 +99,20 @@ static struct rdma_conn_param connect_param(const struct verbs_hello *hello)
 static void connect_drop(struct verbs_state *verbs, struct verbs_peer *peer)
 {
 	struct rdma_cm_id *id = peer->id;
-	struct ibv_qp *qp, *reader;
+	struct ibv_qp *qp, *remote;
 
 	roami_os_lock(&peer->held);
 	qp = peer->qp;
-	reader = peer->reader;
-	peer->qp = peer->reader = NULL;
+	remote = peer->remote;
+	peer->qp = peer->remote = NULL;
 	atomic_fetch_add(&peer->epoch, 1);
 	atomic_store(&peer->at, VERBS_APART);
 	roami_os_unlock(&peer->held);
 	peer->id = NULL;
 	if (qp != NULL)
 		ibv_destroy_qp(qp);
-	if (reader != NULL)
-		ibv_destroy_qp(reader);
+	if (remote != NULL)
+		ibv_destroy_qp(remote);
 	if (id != NULL)
 		rdma_destroy_id(id);
 	peer->retry_ns = verbs_now(verbs) + AGAIN_NS;
@@ -152,7 +152,7 @@ static bool connect_pair(struct verbs_state *verbs, struct verbs_peer *peer)
 		return false;
 	roami_os_lock(&peer->held);
 	peer->qp = qp;
-	verbs_reader_make(verbs, peer);
+	verbs_remote_make(verbs, peer);
 	good = connect_move(verbs, peer, IBV_QPS_INIT);
 	for (unsigned i = 0; i < verbs->buffers && good; i++)
 		good = verbs_receive(verbs, peer, i);
@@ -241,7 +241,7 @@ static void connect_asked(struct verbs_state *verbs, const struct verbs_event *e
 	connect_tells(peer, &hello);
 	if (!connect_pair(verbs, peer))
 		goto drop;
-	verbs_reader_join(verbs, peer, hello.reads);
+	verbs_remote_join(verbs, peer, hello.reads);
 	mine = connect_hello(verbs, peer->number);
 	param = connect_param(&mine);
 	param.qp_num = peer->qp->qp_num;
@@ -261,7 +261,7 @@ static bool connect_answered(struct verbs_state *verbs, struct verbs_peer *peer,
 	if (!connect_checks(verbs, event, &hello) || hello.from != peer->number)
 		return false;
 	connect_tells(peer, &hello);
-	verbs_reader_join(verbs, peer, hello.reads);
+	verbs_remote_join(verbs, peer, hello.reads);
 	return event->type == RDMA_CM_EVENT_ESTABLISHED ||
 	       (connect_move(verbs, peer, IBV_QPS_RTR) && connect_move(verbs, peer, IBV_QPS_RTS) &&
 		rdma_establish(peer->id) == 0);
@@ -380,8 +380,10 @@ static void *connect_main(void *arg)
 	uint64_t count;
 
 	while (atomic_load(&verbs->stop) == 0) {
-		int wait = connect_attempts(verbs);
+		int wait = connect_attempts(verbs), remote = verbs_remote_serve(verbs);
 
+		if (remote >= 0 && (wait < 0 || remote < wait))
+			wait = remote;
 		if (!verbs_keys_serve(verbs))
 			wait = 1; /* ms: a peer has no room yet, or a read is under way */
 		if (poll(files, 2, wait) <= 0)

@@ -109,6 +109,8 @@ static bool post_part(struct verbs_state *verbs, struct verbs_peer *peer, struct
 
 	peer->reported = atomic_load(&peer->taken);
 	wanting.taken = (uint32_t)peer->reported;
+	peer->put_reported = atomic_load(&peer->put_taken) + atomic_load(&peer->put_resent);
+	wanting.stored = (uint16_t)peer->put_reported;
 	*head = wanting;
 	atomic_fetch_add(&peer->sent, 1); /* before the peer can say that it has taken the part */
 	if (ibv_post_send(peer->qp, &wanted, &bad) != 0) {
@@ -127,11 +129,11 @@ bool verbs_post(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t len
 			 bytes);
 }
 
-void verbs_post_key(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t what,
-		    const struct verbs_key *key)
+void verbs_post_what(struct verbs_state *verbs, struct verbs_peer *peer, uint16_t what,
+		     const void *data, uint32_t bytes)
 {
-	memcpy(verbs_out(verbs, peer, peer->sent) + sizeof(struct verbs_head), key, sizeof(*key));
-	post_part(verbs, peer, (struct verbs_head){.what = what}, sizeof(*key));
+	memcpy(verbs_out(verbs, peer, peer->sent) + sizeof(struct verbs_head), data, bytes);
+	post_part(verbs, peer, (struct verbs_head){.what = what}, bytes);
 }
 
 void verbs_push(struct verbs_state *verbs, struct verbs_peer *peer)
@@ -155,12 +157,13 @@ void verbs_push(struct verbs_state *verbs, struct verbs_peer *peer)
 
 /* --------------------------------------------------------------------------------------- credit */
 
-/* Tells a peer of free buffers, if what it was told is old and no message tells it. */
-static void verbs_tell(struct verbs_state *verbs, struct verbs_peer *peer)
+void verbs_tell(struct verbs_state *verbs, struct verbs_peer *peer)
 {
 	uint64_t bit = verbs_bit(peer->number);
+	uint64_t puts = atomic_load(&peer->put_taken) + atomic_load(&peer->put_resent);
 
-	if (atomic_load(&peer->taken) - peer->reported < verbs->buffers / 2) {
+	if (atomic_load(&peer->taken) - peer->reported < verbs->buffers / 2 &&
+	    puts - peer->put_reported < VERBS_PUTS / 2) {
 		atomic_fetch_and(&verbs->owing, ~bit);
 	} else if (verbs_may(verbs, peer, true)) {
 		verbs_post(verbs, peer, 0, 0, 0);
@@ -328,7 +331,7 @@ void verbs_timers(struct verbs_state *verbs)
 	failed = atomic_exchange(&verbs->failed, 0);
 	if (failed > 0)
 		verbs_complain(verbs, &verbs->peers[failed - 1]);
-	verbs_read_complain(verbs);
+	verbs_remote_complain(verbs);
 	if (verbs->beat_due <= now)
 		verbs_beat(verbs, now);
 	for (unsigned i = 0; i < params->nodes; i++) {

@@ -30,7 +30,7 @@ static struct verbs_held *key_of(const struct verbs_reads *reads, unsigned peer,
 	return &reads->held[peer * reads->part_count + part];
 }
 
-static void keys_wake(const struct verbs_state *verbs)
+void verbs_keys_wake(const struct verbs_state *verbs)
 {
 	uint64_t one = 1;
 
@@ -90,7 +90,8 @@ static void part_register(struct verbs_state *verbs, uint64_t part)
 	if (bytes > reads->most - reads->registered)
 		return;
 	mine->region = ibv_reg_mr(verbs->domain, reads->shared + part * VERBS_PART, bytes,
-				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+					  IBV_ACCESS_REMOTE_WRITE);
 	if (mine->region == NULL) {
 		reads->most = reads->registered; /* the system allows no more */
 		return;
@@ -124,8 +125,7 @@ void verbs_parts_close(struct verbs_reads *reads)
 		part_deregister(reads);
 }
 
-/* Says something of a part's key to a peer; false: later. */
-static bool part_say(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t what,
+bool verbs_key_say(struct verbs_state *verbs, struct verbs_peer *peer, uint16_t what,
 		     const struct verbs_key *key)
 {
 	bool said;
@@ -136,7 +136,7 @@ static bool part_say(struct verbs_state *verbs, struct verbs_peer *peer, uint32_
 	if (atomic_load(&peer->at) == VERBS_READY) {
 		said = verbs_may(verbs, peer, false);
 		if (said)
-			verbs_post_key(verbs, peer, what, key);
+			verbs_post_what(verbs, peer, what, key, sizeof(*key));
 	}
 	roami_os_unlock(&peer->held);
 	return said;
@@ -149,10 +149,10 @@ static bool part_tell(struct verbs_state *verbs, struct verbs_peer *peer, uint64
 	struct verbs_key key = {.part = (uint32_t)part};
 
 	if (mine->region == NULL)
-		return part_say(verbs, peer, VERBS_KEY, &key);
+		return verbs_key_say(verbs, peer, VERBS_KEY, &key);
 	key.key = mine->region->rkey;
 	key.address = (uintptr_t)verbs->reads.shared + part * VERBS_PART;
-	if (!part_say(verbs, peer, VERBS_KEY, &key))
+	if (!verbs_key_say(verbs, peer, VERBS_KEY, &key))
 		return false;
 	mine->holders |= verbs_bit(peer->number);
 	return true;
@@ -208,7 +208,7 @@ static bool leaving_tell(struct verbs_state *verbs)
 	for (uint64_t left = reads->untold; left != 0; left &= left - 1) {
 		struct verbs_peer *peer = &verbs->peers[__builtin_ctzll(left)];
 
-		if (part_say(verbs, peer, VERBS_BACK, &key))
+		if (verbs_key_say(verbs, peer, VERBS_BACK, &key))
 			reads->untold &= ~verbs_bit(peer->number);
 	}
 	return reads->untold == 0;
@@ -251,10 +251,10 @@ static void key_ask(struct verbs_state *verbs, struct verbs_peer *peer, uint64_t
 
 	roami_os_lock(&peer->held);
 	at = atomic_load(&held->at);
-	if (atomic_load(&peer->at) == VERBS_READY && peer->reader != NULL &&
+	if (atomic_load(&peer->at) == VERBS_READY && peer->remote != NULL &&
 	    (at == VERBS_KEY_NONE || at == VERBS_KEY_REFUSED) && verbs_may(verbs, peer, false)) {
 		atomic_store(&held->at, VERBS_KEY_ASKED);
-		verbs_post_key(verbs, peer, VERBS_WANT, &key);
+		verbs_post_what(verbs, peer, VERBS_WANT, &key, sizeof(key));
 	}
 	roami_os_unlock(&peer->held);
 }
@@ -295,7 +295,7 @@ static bool key_leaves(struct verbs_state *verbs, struct verbs_peer *peer, uint3
 	atomic_store(&held->at, VERBS_KEY_LEAVING);
 	atomic_store(&peer->back, part + 1);
 	atomic_fetch_or(&verbs->reads.back, verbs_bit(peer->number));
-	keys_wake(verbs);
+	verbs_keys_wake(verbs);
 	return true;
 }
 
@@ -308,7 +308,7 @@ static bool key_given(struct verbs_state *verbs, const struct verbs_peer *peer, 
 	if (atomic_load(&reads->leaving) != part + 1 ||
 	    (atomic_fetch_and(&reads->awaited, ~bit) & bit) == 0)
 		return false;
-	keys_wake(verbs);
+	verbs_keys_wake(verbs);
 	return true;
 }
 
@@ -318,9 +318,12 @@ bool verbs_key_take(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t
 	if (key->part >= verbs->reads.part_count)
 		return false;
 	switch (what) {
+	case VERBS_AGAIN:
+	case VERBS_JOINED:
+		return verbs_remote_told(verbs, peer, what, key);
 	case VERBS_WANT:
 		part_wanted(&verbs->reads, key->part, verbs_bit(peer->number));
-		keys_wake(verbs);
+		verbs_keys_wake(verbs);
 		return true;
 	case VERBS_KEY:
 		return key_told(verbs, peer, key);
@@ -333,7 +336,7 @@ bool verbs_key_take(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t
 	}
 }
 
-/* Whether a read of a peer's part is under way, or about to look whether it may be. */
+/* Whether an operation with a peer's part is under way, or about to look whether it may be. */
 static bool key_used(const struct verbs_reads *reads, unsigned peer, uint64_t part)
 {
 	uint64_t used = reads->slots & ~atomic_load(&reads->free);
@@ -363,7 +366,7 @@ static bool key_give(struct verbs_state *verbs, struct verbs_peer *peer)
 		atomic_store(&peer->back, 0);
 		atomic_store(&key_of(reads, peer->number, part)->at, VERBS_KEY_NONE);
 		if (atomic_load(&peer->at) == VERBS_READY)
-			verbs_post_key(verbs, peer, VERBS_GIVEN, &key);
+			verbs_post_what(verbs, peer, VERBS_GIVEN, &key, sizeof(key));
 	}
 	roami_os_unlock(&peer->held);
 	return given;

@@ -3,12 +3,9 @@
  * not begin: its caller sends a message instead.
  *
  * A read lands in a bounce page, which is registered, and is copied from there by the thread that
- * finds it done.
- *
- * Each pair of nodes has a second queue pair for its reads, both ways.  A read that fails breaks
- * it, but not the connection: from then on these two nodes send messages only.
+ * finds it done.  The queue pair that each two nodes have for it, and what becomes of it when a
+ * read fails, is in verbs_remote.c.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "os/os.h"
@@ -19,13 +16,12 @@
 
 /* ---------------------------------------------------------------------------------------- reads */
 
-static uint8_t *read_bounce(const struct verbs_reads *reads, unsigned slot)
+uint8_t *verbs_slot_bytes(const struct verbs_reads *reads, unsigned slot)
 {
 	return reads->bounce + (size_t)slot * VERBS_READ_MAX;
 }
 
-/* A bounce page, for a read of this part; false: all are in use. */
-static bool slot_take(struct verbs_reads *reads, unsigned peer, uint64_t part, unsigned *slot_p)
+bool verbs_slot_take(struct verbs_reads *reads, unsigned peer, uint64_t part, unsigned *slot_p)
 {
 	uint64_t free = atomic_load(&reads->free);
 
@@ -38,27 +34,17 @@ static bool slot_take(struct verbs_reads *reads, unsigned peer, uint64_t part, u
 	return true;
 }
 
-static void slot_give(struct verbs_reads *reads, unsigned slot)
+void verbs_slot_give(struct verbs_reads *reads, unsigned slot)
 {
 	atomic_fetch_or(&reads->free, (uint64_t)1 << slot);
-}
-
-/* Notes that a peer's memory can no longer be read. */
-static void read_broken(struct verbs_state *verbs, struct verbs_peer *peer,
-			enum ibv_wc_status status)
-{
-	if (atomic_exchange(&peer->unreadable, 1 + (uint32_t)status) != 0)
-		return;
-	atomic_store(&verbs->reads.failed, peer->number + 1);
-	verbs_due(verbs, 0);
 }
 
 static bool read_post(struct verbs_state *verbs, struct verbs_peer *peer, unsigned slot,
 		      const struct verbs_held *held, uint64_t offset)
 {
 	struct verbs_reads *reads = &verbs->reads;
-	struct ibv_sge part = {(uintptr_t)read_bounce(reads, slot), reads->under_way[slot].bytes,
-			       reads->region->lkey};
+	struct ibv_sge part = {(uintptr_t)verbs_slot_bytes(reads, slot),
+			       reads->under_way[slot].bytes, reads->region->lkey};
 	struct ibv_send_wr wanted = {.wr_id = slot,
 				     .sg_list = &part,
 				     .num_sge = 1,
@@ -69,10 +55,10 @@ static bool read_post(struct verbs_state *verbs, struct verbs_peer *peer, unsign
 	bool posted;
 
 	roami_os_lock(&peer->held);
-	posted = atomic_load(&peer->at) == VERBS_READY && peer->reader != NULL &&
-		 atomic_load(&peer->unreadable) == 0;
-	if (posted && ibv_post_send(peer->reader, &wanted, &bad) != 0) {
-		read_broken(verbs, peer, IBV_WC_FATAL_ERR);
+	posted = atomic_load(&peer->at) == VERBS_READY && peer->remote != NULL &&
+		 atomic_load(&peer->unready) == 0;
+	if (posted && ibv_post_send(peer->remote, &wanted, &bad) != 0) {
+		verbs_remote_broken(verbs, peer, IBV_WC_FATAL_ERR);
 		posted = false;
 	}
 	roami_os_unlock(&peer->held);
@@ -93,12 +79,12 @@ static enum roam_err read_get(void *state, unsigned to, uint64_t from, const str
 	    from % VERBS_PART + bytes > verbs_part_bytes(reads, from / VERBS_PART))
 		return ROAM_EINVAL;
 	held = verbs_key_held(verbs, peer, from / VERBS_PART);
-	if (held == NULL || atomic_load(&peer->unreadable) != 0 ||
-	    !slot_take(reads, to, from / VERBS_PART, &slot))
+	if (held == NULL || atomic_load(&peer->unready) != 0 ||
+	    !verbs_slot_take(reads, to, from / VERBS_PART, &slot))
 		return ROAM_EAGAIN;
 	/* A key is given back when no slot names its part (verbs_key.c): hence once more. */
 	if (atomic_load(&held->at) != VERBS_KEY_HELD) {
-		slot_give(reads, slot);
+		verbs_slot_give(reads, slot);
 		return ROAM_EAGAIN;
 	}
 	*done = 0;
@@ -107,7 +93,7 @@ static enum roam_err read_get(void *state, unsigned to, uint64_t from, const str
 	atomic_store(&reads->under_way[slot].done, done);
 	if (read_post(verbs, peer, slot, held, from % VERBS_PART))
 		return ROAM_OK;
-	slot_give(reads, slot);
+	verbs_slot_give(reads, slot);
 	return ROAM_EAGAIN;
 }
 
@@ -118,11 +104,38 @@ static void read_end(struct verbs_state *verbs, unsigned slot, enum ibv_wc_statu
 	uint32_t *done = atomic_load(&read->done);
 
 	if (status == IBV_WC_SUCCESS)
-		memcpy(read->to, read_bounce(reads, slot), read->bytes);
+		memcpy(read->to, verbs_slot_bytes(reads, slot), read->bytes);
 	else
-		read_broken(verbs, &verbs->peers[verbs_read_peer(atomic_load(&read->of))], status);
-	slot_give(reads, slot);
+		verbs_remote_broken(verbs, &verbs->peers[verbs_read_peer(atomic_load(&read->of))],
+				    status);
+	verbs_slot_give(reads, slot);
 	__atomic_store_n(done, status == IBV_WC_SUCCESS ? 1 : 2 + ROAM_ESYSTEM, __ATOMIC_RELEASE);
+}
+
+/* Ends what the card is done with; 1: it was a read. */
+static unsigned landing_end(struct verbs_state *verbs, const struct ibv_wc *done)
+{
+	struct verbs_reads *reads = &verbs->reads;
+	uint64_t id = done->wr_id;
+	unsigned slot = (unsigned)(id % VERBS_READS);
+
+	if ((id & VERBS_ID_BUFFER) != 0) {
+		verbs_put_came(verbs, &verbs->peers[id % VERBS_NODES_MAX], done);
+		return 0;
+	}
+	if ((id & VERBS_ID_PART) != 0) { /* only where it has failed */
+		verbs_remote_broken(
+			verbs,
+			&verbs->peers[verbs_read_peer(atomic_load(&reads->under_way[slot].of))],
+			done->status);
+		return 0;
+	}
+	if (atomic_load(&reads->under_way[slot].done) == NULL) {
+		verbs_put_ended(verbs, slot, done->status);
+		return 0;
+	}
+	read_end(verbs, slot, done->status);
+	return 1;
 }
 
 unsigned verbs_read_reap(void *state)
@@ -133,13 +146,12 @@ unsigned verbs_read_reap(void *state)
 	unsigned total = 0;
 	int count;
 
-	if (atomic_load(&reads->free) == reads->slots || !roami_os_lock_try(&reads->reaping))
+	if (reads->landings == NULL || !roami_os_lock_try(&reads->reaping))
 		return 0;
 	do {
 		count = ibv_poll_cq(reads->landings, GATHER, done);
 		for (int i = 0; i < count; i++)
-			read_end(verbs, (unsigned)done[i].wr_id, done[i].status);
-		total += count > 0 ? (unsigned)count : 0;
+			total += landing_end(verbs, &done[i]);
 	} while (count == (int)GATHER);
 	/* Other threads may sleep until theirs have landed: the next poll tells them. */
 	atomic_fetch_add(&reads->landed, total);
@@ -154,86 +166,22 @@ unsigned verbs_read_landed(struct verbs_state *verbs)
 						     : atomic_exchange(&verbs->reads.landed, 0);
 }
 
-void verbs_read_complain(struct verbs_state *verbs)
-{
-	uint32_t failed = atomic_exchange(&verbs->reads.failed, 0), status;
-	char line[160];
-
-	if (failed == 0 || verbs->params.notice == NULL)
-		return;
-	status = atomic_load(&verbs->peers[failed - 1].unreadable) - 1;
-	snprintf(line, sizeof(line), "verbs: the card no longer reads pages of node %u: %s",
-		 failed - 1, ibv_wc_status_str((enum ibv_wc_status)status));
-	verbs->params.notice(verbs->params.now_arg, line);
-}
-
-/* ------------------------------------------------------------------------------- the queue pair */
-
-void verbs_reader_make(struct verbs_state *verbs, struct verbs_peer *peer)
-{
-	struct verbs_reads *reads = &verbs->reads;
-	struct ibv_qp_init_attr wanted = {.send_cq = reads->landings,
-					  .recv_cq = reads->landings,
-					  .cap = {.max_send_wr = VERBS_READS,
-						  .max_recv_wr = 1,
-						  .max_send_sge = 1,
-						  .max_recv_sge = 1},
-					  .qp_type = IBV_QPT_RC};
-
-	if ((verbs->params.read & verbs_bit(peer->number)) != 0 && reads->slots != 0)
-		peer->reader = ibv_create_qp(verbs->domain, &wanted);
-}
-
-uint32_t verbs_reader_says(const struct verbs_state *verbs, const struct verbs_peer *peer)
-{
-	return peer->reader == NULL
-		       ? 0
-		       : peer->reader->qp_num << VERBS_ANSWERS_BITS | verbs->reads.answers;
-}
-
-static bool reader_move(const struct verbs_state *verbs, struct verbs_peer *peer,
-			enum ibv_qp_state state, uint32_t theirs)
-{
-	struct ibv_qp_attr attr = {.qp_state = state};
-	uint32_t most = theirs & ((1u << VERBS_ANSWERS_BITS) - 1);
-	int mask;
-
-	if (rdma_init_qp_attr(peer->id, &attr, &mask) != 0)
-		return false;
-	attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
-	attr.dest_qp_num = theirs >> VERBS_ANSWERS_BITS;
-	attr.timeout = verbs->timeout;
-	attr.retry_cnt = VERBS_RETRIES;
-	attr.rnr_retry = VERBS_RETRIES;
-	attr.max_dest_rd_atomic = (uint8_t)verbs->reads.answers;
-	attr.max_rd_atomic = (uint8_t)(most < verbs->reads.answers ? most : verbs->reads.answers);
-	return ibv_modify_qp(peer->reader, &attr, mask) == 0;
-}
-
-void verbs_reader_join(struct verbs_state *verbs, struct verbs_peer *peer, uint32_t theirs)
-{
-	struct ibv_qp *reader = peer->reader;
-
-	if (reader == NULL)
-		return;
-	if (theirs != 0 && reader_move(verbs, peer, IBV_QPS_INIT, theirs) &&
-	    reader_move(verbs, peer, IBV_QPS_RTR, theirs) &&
-	    reader_move(verbs, peer, IBV_QPS_RTS, theirs))
-		return;
-	peer->reader = NULL;
-	ibv_destroy_qp(reader);
-}
-
 /* -------------------------------------------------------------------------- opening and closing */
 
-/* Bounce pages, as many as the system allows. */
+/* Buffers for the messages of puts, and bounce pages, as many as the system allows. */
 static bool read_pages(struct verbs_state *verbs)
 {
 	struct verbs_reads *reads = &verbs->reads;
 	unsigned count = VERBS_READS;
 
+	reads->in_bytes = (size_t)verbs->peer_count * VERBS_PUTS * VERBS_PUT_MESSAGE;
+	reads->in = verbs_map(reads->in_bytes);
 	reads->bounce = verbs_map(VERBS_READS * VERBS_READ_MAX);
-	if (reads->bounce == NULL)
+	if (reads->in == NULL || reads->bounce == NULL)
+		return false;
+	reads->in_region = ibv_reg_mr(verbs->domain, reads->in, reads->in_bytes,
+				      IBV_ACCESS_LOCAL_WRITE);
+	if (reads->in_region == NULL)
 		return false;
 	for (; count > 0 && reads->region == NULL; count /= 2) {
 		reads->region = ibv_reg_mr(verbs->domain, reads->bounce, count * VERBS_READ_MAX,
@@ -243,6 +191,12 @@ static bool read_pages(struct verbs_state *verbs)
 	}
 	atomic_store(&reads->free, reads->slots);
 	return reads->slots != 0;
+}
+
+/* Completions at a time, at most: all parts of all puts fail, and all buffers come back. */
+static unsigned landings_most(const struct verbs_state *verbs)
+{
+	return VERBS_READS * (VERBS_PUT_PARTS + 1) + verbs->peer_count * VERBS_PUTS * 2;
 }
 
 void verbs_reads_open(struct verbs_state *verbs)
@@ -261,9 +215,10 @@ void verbs_reads_open(struct verbs_state *verbs)
 	if (attr.max_qp_init_rd_atom < (int)answers)
 		answers = (unsigned)attr.max_qp_init_rd_atom;
 	reads->answers = answers;
-	reads->landings = answers > 0 ? ibv_create_cq(verbs->device, (int)VERBS_READS * 2, NULL,
-						      verbs->channel, 0)
-				      : NULL;
+	reads->landings =
+		answers > 0 ? ibv_create_cq(verbs->device, (int)landings_most(verbs), NULL,
+					    verbs->channel, 0)
+			    : NULL;
 	if (reads->landings == NULL)
 		return;
 	if (ibv_req_notify_cq(reads->landings, 0) == 0 && read_pages(verbs))
@@ -280,6 +235,7 @@ static uint64_t reads_most(const struct verbs_state *verbs)
 
 	if (option == 0)
 		return free != 0 ? free / 2 / local : UINT64_MAX;
+	other += verbs->reads.in_bytes;
 	other += (uint64_t)__builtin_popcountll(verbs->reads.slots) * VERBS_READ_MAX;
 	return option > other ? option - other : 0;
 }
@@ -315,6 +271,10 @@ void verbs_reads_close(struct verbs_state *verbs)
 	}
 	if (reads->region != NULL)
 		ibv_dereg_mr(reads->region);
+	if (reads->in_region != NULL)
+		ibv_dereg_mr(reads->in_region);
+	if (reads->in != NULL)
+		roami_os_unmap(reads->in, reads->in_bytes);
 	if (reads->bounce != NULL)
 		roami_os_unmap(reads->bounce, VERBS_READS * VERBS_READ_MAX);
 }
@@ -332,4 +292,9 @@ const struct roam_onesided verbs_onesided = {
 	.attach = read_attach,
 	.get = read_get,
 	.reap = verbs_read_reap,
+	.put = verbs_put,
+	.puts_max = VERBS_PUT_PARTS,
+	.put_bytes_max = VERBS_PUT_BYTES,
+	.put_message_max = VERBS_PUT_MESSAGE,
+	.put_stretch = VERBS_PART,
 };

@@ -24,7 +24,7 @@ import random_run  # noqa: E402, pylint: disable=wrong-import-position
 LACKING = 77
 VERBS = {'ROAM_TRANSPORT': 'verbs', 'ROAM_VERBS_DEVICE': 'rxe0,rxe1'}
 ONE = {'ROAM_TRANSPORT': 'verbs'}
-LAST = {'plain': 'ok verbs bare: file'}  # of conform's tests, which end with those of the transport alone
+LAST = {'plain': 'ok verbs bare: one-sided'}  # of conform's tests, which end with those of the transport alone
 NOBODY = ['/usr/bin/setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
 
 
@@ -152,6 +152,14 @@ def card_reads(group):
     for what, env in (('sealed', {'ROAM_SEAL': 'auth'}), ('encrypted', {'ROAM_SEAL': 'encrypt'}),
                       ('by messages', {'ROAM_ONESIDED': '0'}), ('races looked for', {'ROAM_CHECK': 'race'})):
         group.run(f'no reads, {what}', ['@reads', '2', 'no'], 'no READs', env={**quiet, **env})
+    for protocol in cards:
+        group.run(f'writes {protocol}', ['@writes', '3', 'yes'], 'changes written by cards',
+                  env={**quiet, 'ROAM_PROTOCOL': protocol})
+    group.run('writes of many stretches', ['@writes', '3', 'no'], 'no changes written by cards',
+              env={**quiet, 'ROAM_CARD_SEGMENTS': '1'})
+    for what, env in (('sealed', {'ROAM_SEAL': 'auth'}), ('by messages', {'ROAM_ONESIDED': '0'}),
+                      ('races looked for', {'ROAM_CHECK': 'race'}), ('as wanted', {'ROAM_CARD_SEGMENTS': '0'})):
+        group.run(f'no writes, {what}', ['@writes', '3', 'no'], 'no changes written by cards', env={**quiet, **env})
     group.run('no reads, no memory', ['@reads', '3', 'no'], 'no READs', env={**quiet, 'ROAM_VERBS_MEMORY': '1'})
     # Areas of a part each, and room for one part: keys come back, and parts are deregistered.
     for protocol in cards:
@@ -192,6 +200,8 @@ def bad_days(group):
     group.run('fft with loss', ['@fft', '-p2', '-m10', '-t'], 'verified ok', env={**soon, 'ROAM_DEADLINE': '5'})
     group.run('reads with loss', ['@reads', '2', 'yes'], 'one READ for each page',
               env={**soon, 'ROAM_DEADLINE': '5', 'ROAM_PREFETCH': '0'})
+    group.run('writes with loss', ['@writes', '2', 'yes'], 'changes written by cards',
+              env={**soon, 'ROAM_DEADLINE': '5', 'ROAM_PREFETCH': '0'})
     group.do('tc qdisc del dev v0 root; tc qdisc del dev v1 root')
     group.while_runs('the cable is cut', deaths, r'node \d has been silent for \d\.\d s, longer than', 1, 3,
                      'ip link set v0 down', env=soon)
@@ -229,7 +239,7 @@ def frames(group):
             group.run(f'xdp random {protocol}', ['/usr/bin/ip', 'netns', 'exec', 'gs', *random_words], '^right',
                       env={**xdp, 'ROAM_PROTOCOL': protocol})
     # This kernel has no links for programs of tc: those of PastSet are of XDP, one at an interface.
-    shown = {'ROAM_SEAL': 'off', 'ROAM_PS_KERNEL': 'eth0', 'ROAM_RSH': '/usr/bin/ip netns exec',
+    shown = {'ROAM_TRANSPORT': 'udp', 'ROAM_SEAL': 'off', 'ROAM_PS_KERNEL': 'eth0', 'ROAM_RSH': '/usr/bin/ip netns exec',
              'ROAM_STATS': '/tmp/stats.json'}
     at = ['/usr/bin/ip', 'netns', 'exec', 'gs', '@roam', 'run', '-n', '3', '-H']
     group.run('shown', [*at, 'ga,gb,gc', '@shown', '10', '300'], 'shown ok', env=shown)
@@ -237,7 +247,7 @@ def frames(group):
              ''' wrong shown "$(grep -A4 ps_looks /tmp/stats.json)"''')
     group.do(none.format('shown'))
     group.run('shown by one of two', [*at, 'ga,gb', '@shown', '3', '50'],
-              r'node 2: ROAM_PS_KERNEL=eth0 has no effect: .* \(before Linux 6.6 an interface has one such program\)$',
+              r'node \d: ROAM_PS_KERNEL=eth0 has no effect: .* \(before Linux 6.6 an interface has one such program\)$',
               env=shown)
     for name in ('ga', 'gb'):
         group.do(f'tc -n gs qdisc add dev v{name} root netem loss 3% delay 200us reorder 5%')

@@ -44,6 +44,7 @@ struct world_config {
 	unsigned reads_max;  /* reads by cards under way; 0: as many as there are */
 	unsigned read_fails; /* one of so many fails; 0: none */
 	uint8_t announced_writes; /* see home/card.h; 0: as many as usual */
+	uint8_t card_segments; /* ROAM_CARD_SEGMENTS */
 	bool hot;
 	bool tree;          /* barriers along a tree */
 	bool kind_known;    /* faults tell reads from writes */

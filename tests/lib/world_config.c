@@ -165,6 +165,7 @@ void world_cards(struct world_config *config)
 	config->announced_writes = (uint8_t)DRAW_OF(&rng, 0, 0, 1, 3);
 	if (rng_one_in(&rng, 2))
 		config->onesided = false;
+	config->card_segments = (uint8_t)DRAW_OF(&rng, 0, 1, 4, 16);
 }
 
 void world_pair(struct world_config *config, uint64_t seed, const struct roam_protocol *protocol)
@@ -216,6 +217,7 @@ void world_options(const struct world_config *config, struct roami_options *opti
 	if (config->tx_false != 0)
 		options->tx_false = config->tx_false;
 	options->hot = config->hot;
+	options->card_segments = config->card_segments;
 	options->barrier_tree = config->tree;
 	options->ivy = config->ivy;
 	options->erc = config->erc;
@@ -312,7 +314,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		threads += config->threads[i];
 	snprintf(text, bytes,
 		 "%s, %u nodes, %u threads%s, %u pages (%u of the creator), %s on %u hosts, "
-		 "cards %lx, %s, "
+		 "cards %lx, %u segments, %s, "
 		 "hot %d, tree %d, kinds %d, placement %u, prefetch %u, cache %u, step 1/%u, "
 		 "stall 1/%u, queue %u, latency %lu ns, %lu more from %u to %u, "
 		 "ring %u, posts %u, "
@@ -321,7 +323,7 @@ void world_describe(const struct world_config *config, char *text, size_t bytes)
 		 config->protocol->name, config->nodes, threads, config->teams ? " in teams" : "",
 		 config->heap_pages,
 		 config->creator_pages, config->onesided ? "one-sided" : "messages", config->hosts,
-		 (unsigned long)config->cards,
+		 (unsigned long)config->cards, config->card_segments,
 		 config->simd, config->hot, config->tree, config->kind_known, config->placement,
 		 config->prefetch, config->cache_pages, config->step_every, config->stall_every,
 		 config->queue_max, (unsigned long)config->latency_ns_max,

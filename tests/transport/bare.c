@@ -1,5 +1,6 @@
 /* What a transport promises alone, with no layer over it: conform.c runs these tests. */
 #include "conform.h"
+#include "onesided.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -261,4 +262,5 @@ static void test_file(void)
 const struct conform_test bare_tests[] = {{"sizes", test_sizes}, {"flood", test_flood},
 					  {"many", test_many},   {"sleep", test_sleep},
 					  {"listen", test_listen}, {"file", test_file},
+					  {"one-sided", test_onesided},
 					  {NULL, NULL}};

@@ -22,6 +22,7 @@
 #include "link/reliable.h"
 #include "link/seal.h"
 #include "link/sealed.h"
+#include "onesided.h"
 #include "unit.h"
 
 #define RINGS      (256u * 1024)
@@ -89,6 +90,12 @@ static const struct roam_transport *layer_over(void)
 	return seal_wanted != ROAMI_SEAL_OFF ? &roami_transport_sealed : NULL;
 }
 
+/* Peers whose memory a node may reach by one-sided operations: no layer lies between. */
+static uint64_t node_reads(unsigned number)
+{
+	return bare && tested->onesided != NULL ? ((1u << NODES) - 1) & ~(1u << number) : 0;
+}
+
 static void node_open(unsigned number, uint64_t deadline_s)
 {
 	struct node *node = &nodes[number];
@@ -106,6 +113,7 @@ static void node_open(unsigned number, uint64_t deadline_s)
 						      .now_arg = node,
 						      .options = values,
 						      .deadline_ns = deadline_s * NS_PER_S,
+						      .read = node_reads(number),
 						      .lost = lost,
 						      .notice = notice,
 						      .seal = &seal_params,
@@ -525,6 +533,7 @@ static void run_all(const struct conform_test *tests, const char *how)
 		tests[i].run();
 		if (bare)
 			close_all();
+		test_onesided_end();
 		printf("ok %s %s: %s\n", tested->name, how, tests[i].name);
 		fflush(stdout);
 	}
