@@ -40,10 +40,10 @@ BY_HAND = {
     'src/transport/verbs_credit.c': ['verbs', 'guest_conform', 'guest_bad'],
     'src/transport/verbs_hello.c': ['fuzz_hello', 'guest_conform'],
     'src/transport/verbs_hello.h': ['fuzz_hello', 'guest_conform'],
-    'src/transport/verbs_key.c': ['verbs', 'guest_reads'],
-    'src/transport/verbs_read.c': ['verbs', 'guest_reads'],
-    'src/transport/verbs_put.c': ['verbs', 'guest_reads'],
-    'src/transport/verbs_remote.c': ['verbs', 'guest_reads'],
+    'src/transport/verbs_key.c': ['verbs_remote', 'guest_reads'],
+    'src/transport/verbs_read.c': ['verbs_remote', 'guest_reads'],
+    'src/transport/verbs_put.c': ['verbs_remote', 'guest_reads'],
+    'src/transport/verbs_remote.c': ['verbs_remote', 'guest_reads'],
 }
 
 

@@ -3,8 +3,8 @@
  * another node reads them.  After the first rounds the reader takes one READ for each page, and
  * asks the home for nothing: no handler runs there while the pages are read.  Then the reader
  * writes the pages, too: a card brings its diffs to the home, except where they have more stretches
- * than allowed.  Counts in the world.  A look at the reader for a hang sees meanwhile that something
- * is under way.
+ * than allowed.  Counts in the world.  A look at the reader for a hang sees meanwhile that
+ * something is under way.
  * Options: seed_options.h.
  */
 #include <stdio.h>
