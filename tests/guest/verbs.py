@@ -74,8 +74,10 @@ def conformance(group):
     for seal in ('plain', 'auth', 'encrypt'):
         group.run(f'conform {seal}', ['@conform', 'verbs', seal], LAST.get(seal, f'ok verbs {seal}: left'))
     group.run('conform on one device', ['@conform', 'verbs'], LAST['plain'], env=ONE)
-    group.run('conform as nobody in 512 KiB',
-              [*NOBODY, 'prlimit', '--memlock=524288', '@conform', 'verbs'], LAST['plain'])
+    # Three nodes of one process: there is no room for what one-sided operations register, too.
+    group.run('conform as nobody in 512 KiB', [*NOBODY, 'prlimit', '--memlock=524288', '@conform', 'verbs'],
+              '^skip: one-sided: RLIMIT_MEMLOCK is 512 KiB')
+    group.run('conform as nobody', [*NOBODY, 'prlimit', '--memlock=16777216', '@conform', 'verbs'], LAST['plain'])
     group.run('nobody in 16 KiB', [*NOBODY, 'prlimit', '--memlock=16384', '@fft', '-p2', '-m10'],
               '^roam: ROAM_TRANSPORT=verbs: RLIMIT_MEMLOCK is 16 KiB', 1)
     group.run('nobody in 64 KiB', [*NOBODY, 'prlimit', '--memlock=65536', '@fft', '-p4', '-m10'],

@@ -259,8 +259,11 @@ static void test_file(void)
 	must(poll(&at, 1, 0) == 0);
 }
 
-const struct conform_test bare_tests[] = {{"sizes", test_sizes}, {"flood", test_flood},
-					  {"many", test_many},   {"sleep", test_sleep},
-					  {"listen", test_listen}, {"file", test_file},
-					  {"one-sided", test_onesided},
-					  {NULL, NULL}};
+const struct conform_test bare_tests[] = {{"sizes", test_sizes, false},
+					  {"flood", test_flood, false},
+					  {"many", test_many, false},
+					  {"sleep", test_sleep, false},
+					  {"listen", test_listen, false},
+					  {"file", test_file, false},
+					  {"one-sided", test_onesided, true},
+					  {NULL, NULL, false}};

@@ -33,6 +33,7 @@ struct message {
 struct conform_test {
 	const char *name;
 	void (*run)(void);
+	bool onesided; /* nodes reach each other's memory, which is registered */
 };
 
 extern const struct roam_transport *tested;

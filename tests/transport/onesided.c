@@ -2,7 +2,10 @@
  * One-sided operations of a transport that has them: gets, and puts with their messages; and that
  * they come back after the card has refused one, whose put comes nevertheless.
  */
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "conform.h"
 #include "onesided.h"
@@ -15,6 +18,7 @@
 #define PLACE   (SHARED / PLACES)
 #define TURNS   300u
 #define READING 4096u
+#define LOCKED  (4u << 20) /* more than all nodes, which are of one process, register */
 #define LATE_NS (20 * (uint64_t)NS_PER_S)
 
 static uint8_t *shared[NODES], expected[SHARED];
@@ -138,6 +142,18 @@ static void come_back(const char *what)
 	while (!operate(PLACES))
 		must_be(roami_os_now_ns() - start < LATE_NS, what);
 	must_be(operate(TURNS), what);
+}
+
+bool test_onesided_possible(char *why, size_t bytes)
+{
+	struct rlimit limit;
+
+	if (tested->onesided == NULL || geteuid() == 0 ||
+	    getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur >= LOCKED)
+		return true;
+	snprintf(why, bytes, "RLIMIT_MEMLOCK is %llu KiB",
+		 (unsigned long long)limit.rlim_cur / 1024);
+	return false;
 }
 
 void test_onesided(void)
