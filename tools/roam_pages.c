@@ -12,6 +12,7 @@
 #include "os/os.h"
 #include "roam_serve.h"
 #include "roam_tool.h"
+#include "store/frames.h"
 #include "store/server.h"
 
 static const char pages_usage[] =
@@ -199,7 +200,8 @@ static int pages_check(int argc, char **argv)
 	else
 		printf("%" PRIu64 " commits, %" PRIu64 " pages, %u names; heap of %" PRIu64
 		       " bytes; %" PRIu64 " bytes read\n",
-		       is.serial, state->pages, state->name_count, is.heap_bytes, is.read);
+		       is.serial, state->pages, state->name_count,
+		       roami_store_heap(is.heap_bytes), is.read);
 	roami_state_free(state);
 	free(state);
 	close(directory);

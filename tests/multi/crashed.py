@@ -96,7 +96,7 @@ def crash(seed):
         acknowledged.hear(last_job(server, seed, dice, way))
         if seed % 10 == 0:
             server.end(signal.SIGKILL)
-            server.check()
+            server.check(out=r'heap of 16777216 bytes')
             server.start()
 
 
