@@ -22,7 +22,7 @@ bool roami_brought_may(struct roami_node *node, unsigned home)
 	       (roami_region_current(node)->protocol->one_sided & ROAM_ONE_SIDED_WRITE) != 0;
 }
 
-/* Adds neighbouring bytes; false: there is no room. */
+/* Adds neighbouring bytes; false: there is no room.  No stretch has bytes of two pages. */
 static bool brought_bytes(struct roami_brought *brought, uint64_t to, const uint8_t *from,
 			 size_t bytes)
 {
@@ -30,7 +30,7 @@ static bool brought_bytes(struct roami_brought *brought, uint64_t to, const uint
 
 	if (bytes > ROAMI_BROUGHT_BYTES - brought->bytes)
 		return false;
-	if (last == NULL || last->to + last->bytes != to) {
+	if (last == NULL || to % ROAMI_PAGE == 0 || last->to + last->bytes != to) {
 		if (brought->puts == ROAMI_BROUGHT_PUTS)
 			return false;
 		last = &brought->put[brought->puts++];

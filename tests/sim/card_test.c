@@ -76,15 +76,30 @@ static void card_look(struct world *world, uint32_t round)
 /* Stretches of a page that the reader writes in a round: one, a few, or too many. */
 static uint32_t card_stretches(uint32_t page)
 {
-	return page % 4 == 3 ? SEGMENTS + 1 : page % 4 + 1;
+	return page % 4 == 3 ? SEGMENTS + 2 : page % 4 + 1;
 }
 
-/* What the reader writes, behind what the home writes: every other byte of some. */
+/*
+ * Where a stretch lies, behind what the home writes.  The last byte of some pages and the first one
+ * of the next are neighbours, but of that page too many are written.
+ */
+static uint64_t card_place(uint32_t page, uint32_t i)
+{
+	uint64_t at = (ROUNDS + i * 2 + 1) * 64 + i * 33;
+
+	if (page % 4 == 2 && i + 1 == card_stretches(page))
+		at = ROAM_PAGE_SIZE - 1;
+	else if (page % 4 == 3 && i == 0)
+		at = 0;
+	return page * ROAM_PAGE_SIZE + at;
+}
+
+/* What the reader writes. */
 static void card_others(struct world *world, struct roami_node *node, uint32_t round, bool write)
 {
 	for (uint32_t page = 0; page < PAGES; page++)
 		for (uint32_t i = 0; i < card_stretches(page); i++) {
-			uint64_t at = page * ROAM_PAGE_SIZE + (ROUNDS + i * 2 + 1) * 64 + i * 33;
+			uint64_t at = card_place(page, i);
 			uint8_t value = (uint8_t)(round * PAGES + page + i + 1), found = value;
 
 			if (write)
