@@ -95,6 +95,15 @@ static void put_post(struct verbs_state *verbs, struct verbs_peer *peer, unsigne
 	verbs_remote_broken(verbs, peer, IBV_WC_FATAL_ERR);
 }
 
+/* Whether the peer has a buffer for one more put, and this node has noted the end of old ones. */
+static bool put_may(const struct verbs_peer *peer)
+{
+	uint64_t sent = atomic_load(&peer->put_sent);
+
+	return sent - atomic_load(&peer->put_credit) < VERBS_PUTS &&
+	       sent - atomic_load(&peer->put_left) < VERBS_PUTS;
+}
+
 static bool put_begin(struct verbs_state *verbs, struct verbs_peer *peer, unsigned slot,
 		      const struct verbs_held *held)
 {
@@ -102,8 +111,7 @@ static bool put_begin(struct verbs_state *verbs, struct verbs_peer *peer, unsign
 
 	roami_os_lock(&peer->held);
 	may = atomic_load(&peer->at) == VERBS_READY && peer->remote != NULL &&
-	      atomic_load(&peer->unready) == 0 &&
-	      atomic_load(&peer->put_sent) - atomic_load(&peer->put_credit) < VERBS_PUTS;
+	      atomic_load(&peer->unready) == 0 && put_may(peer);
 	if (may)
 		put_post(verbs, peer, slot, held);
 	roami_os_unlock(&peer->held);

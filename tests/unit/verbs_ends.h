@@ -17,6 +17,7 @@
 #define TURN_NS  10000u
 #define SECOND   UINT64_C(1000000000)
 #define SLOTS    3u
+#define BOUNCES  (VERBS_PUTS + 4) /* pages, of which SLOTS are used unless a test wants more */
 #define PARTS    3u
 #define REFUSED  1u /* the part that cannot be registered */
 #define SHARED   ((PARTS - 1) * VERBS_PART + 2 * VERBS_READ_MAX)
@@ -65,7 +66,7 @@ struct end {
 	uint32_t sums[MESSAGES]; /* of the messages sent */
 	uint8_t memory[2 * BUFFERS * VERBS_BUFFER];
 	uint8_t rest[VERBS_MESSAGE_MAX], message[VERBS_MESSAGE_MAX];
-	uint8_t bounce[SLOTS * VERBS_READ_MAX];
+	uint8_t bounce[BOUNCES * VERBS_READ_MAX];
 	uint8_t puts_in[VERBS_PUTS * VERBS_PUT_MESSAGE];
 	uint8_t shared[SHARED];
 };

@@ -343,14 +343,37 @@ static void put_begin(unsigned number)
 	puts_begun += put->under_way;
 }
 
-static void puts_turn(unsigned *number)
+static void put_try(unsigned *number)
 {
-	readings_turn();
-	join_turn();
 	if (unit_below(&draw, 2) == 0 && !putting[*number % PLACES].under_way) {
 		put_begin(*number);
 		*number += putting[*number % PLACES].under_way;
 	}
+}
+
+static void puts_turn(unsigned *number)
+{
+	readings_turn();
+	join_turn();
+	put_try(number);
+}
+
+static void puts_open(void)
+{
+	readings_open();
+	put_take = puts_take;
+	memset(putting, 0, sizeof(putting));
+	memcpy(expected, ends[1].shared, SHARED);
+	puts_come = 0;
+}
+
+/* Lets what is under way come, or go on. */
+static void puts_pass(void)
+{
+	end_poll(&ends[0]);
+	end_poll(&ends[1]);
+	join_turn();
+	clock_ns += TURN_NS;
 }
 
 /* Runs until so many puts have come; after each `fails` of them one fails; 0: none. */
@@ -358,11 +381,7 @@ static void puts_run(unsigned fails)
 {
 	unsigned number = 0, next = fails;
 
-	readings_open();
-	put_take = puts_take;
-	memset(putting, 0, sizeof(putting));
-	memcpy(expected, ends[1].shared, SHARED);
-	puts_come = 0;
+	puts_open();
 	for (unsigned turn = 0; turn < 500 * PUTS && puts_come < PUTS; turn++) {
 		if (fails != 0 && puts_come >= next) {
 			ends[0].puts_fail = true;
@@ -371,13 +390,8 @@ static void puts_run(unsigned fails)
 		puts_turn(&number);
 	}
 	CU_ASSERT(puts_come == PUTS);
-	while (puts_come < puts_begun && number < 500 * PUTS) {
-		end_poll(&ends[0]);
-		end_poll(&ends[1]);
-		join_turn();
-		clock_ns += TURN_NS;
-		number++;
-	}
+	for (; puts_come < puts_begun && number < 500 * PUTS; number++)
+		puts_pass();
 	CU_ASSERT_EQUAL(puts_come, puts_begun);
 	CU_ASSERT(memcmp(expected, ends[1].shared, SHARED) == 0);
 	CU_ASSERT(atomic_load(&ends[0].verbs.peers[1].at) == VERBS_READY && lost_count == 0);
@@ -396,6 +410,42 @@ static void test_puts_fail(void)
 	CU_ASSERT(notes == 1 && ends[0].remote_number > 3 &&
 		  ends[0].remote_number == ends[1].remote_number);
 	CU_ASSERT(atomic_load(&ends[1].verbs.peers[0].put_resent) > 3);
+}
+
+/*
+ * A peer that has taken puts may say so before the card says that it is done with them.  As long as
+ * it does not, no more begin than are noted, even if there are bounce pages; then one fails, and
+ * what has not come comes by message.
+ */
+static void test_puts_unnoted(void)
+{
+	struct verbs_reads *reads = &ends[0].verbs.reads;
+	unsigned number = 0, before;
+
+	puts_open();
+	for (unsigned turn = 0; turn < 500 * PUTS && puts_come < PUTS / 10; turn++)
+		puts_turn(&number);
+	for (unsigned turn = 0; turn < PUTS; turn++)
+		puts_pass();
+	CU_ASSERT_FATAL(puts_come > 0 && puts_come == puts_begun);
+	reads->slots = (1u << BOUNCES) - 1;
+	atomic_fetch_or(&reads->free, reads->slots & ~((1u << SLOTS) - 1));
+	CU_ASSERT_FATAL(roami_os_lock_try(&reads->reaping));
+	before = puts_begun;
+	for (unsigned turn = 0; turn < PUTS; turn++, puts_pass())
+		put_try(&number);
+	CU_ASSERT_EQUAL(puts_begun, before + VERBS_PUTS);
+	CU_ASSERT_EQUAL(puts_come, puts_begun);
+	roami_os_unlock(&reads->reaping);
+	ends[0].puts_fail = true;
+	for (unsigned turn = 0; turn < 10 * PUTS; turn++, puts_pass())
+		put_try(&number);
+	for (unsigned turn = 0; turn < PUTS; turn++)
+		puts_pass();
+	CU_ASSERT(puts_begun > before + VERBS_PUTS && puts_come == puts_begun);
+	CU_ASSERT(atomic_load(&ends[1].verbs.peers[0].put_resent) > 0);
+	CU_ASSERT(memcmp(expected, ends[1].shared, SHARED) == 0);
+	CU_ASSERT_EQUAL(lost_count, 0);
 }
 
 /* What is no put, or does not lie in one part. */
@@ -472,6 +522,7 @@ static CU_TestInfo tests[] = {
 	{"a read that fails ends reads for a while, not the connection", test_reads_fail},
 	{"puts come whole, before their messages, each once", test_puts},
 	{"puts that fail come by message, and nothing of them later", test_puts_fail},
+	{"no more puts begin than are noted", test_puts_unnoted},
 	{"what is no put is refused", test_puts_wrong},
 	{"keys come back before parts are deregistered", test_keys_come_back},
 	{"a part that is read stays registered", test_key_kept},
