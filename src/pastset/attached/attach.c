@@ -12,8 +12,7 @@
 
 #define NAP_MIN_MS      5 /* between attempts to reach the server again */
 #define NAP_MAX_MS      250
-#define PATIENCE_MS     10000 /* for a server's answer to a client that attaches anew, */
-#define PATIENCE_MIN_MS 1000  /* and at least so long, even if the operation's time is up */
+#define PATIENCE_MIN_MS 1000 /* for a server's answer, even if the operation's time is up */
 #define MS              1000000u
 /*
  * The time that a server has to report that an operation's time is up, before the connection counts
@@ -186,7 +185,7 @@ static enum roam_err attach_try(struct roam_ps_server *server, const struct atta
 	roami_line_close(line);
 	pthread_mutex_unlock(&server->sending);
 	line->least = now + (uint64_t)PATIENCE_MIN_MS * MS;
-	line->until = now + (uint64_t)PATIENCE_MS * MS;
+	line->until = now + ROAMI_ANSWER_NS;
 	if (line->until > end)
 		line->until = end > line->least ? end : line->least;
 	line->cancel = ask->cancel;
