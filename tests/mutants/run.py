@@ -53,7 +53,7 @@ PAST = [["past_order_test"], ["past_rounds_test"], ["past_test"], ["past_match_t
 FAR = [["far_test"], ["blocks_test"], ["provisional_test"], ["packed_test"], ["sim_test"], ["share_test"], ["taken_test"], ["update_test"], ["rows_test"],
        ["ahead_test"]]
 # ... and of those whose name says so.
-NAMED = {"alone_": [["sim_test", "--teams", "--nodes", "1"]], "card_": [["sim_test", "--cards"], ["packed_test", "--cards"]],
+NAMED = {"alone_": [["sim_test", "--teams", "--nodes", "1"]], "card_": [["sim_test", "--cards"], ["packed_test", "--cards"], ["card_test"]],
          "counted_": [["counted_test"]], "dp_": [["dp_test"], ["dp_test", "--lossy"]], "far_": FAR, "first_": [["first_test"]],
          "held_": [["held_test"]], "litmus_": [["litmus_test"]], "past_": PAST, "region_": [["share_test", "--mixed"], ["sim_test", "--mixed"]],
          "team_": [["sim_test", "--teams"]], "together_": [["together_test"], ["sim_test", "--teams"]],
