@@ -375,10 +375,16 @@ static size_t flush_batch(struct roami_node *node, struct flush *flush, size_t f
 static void flush_some(struct roami_node *node, struct roam_dirty *dirty, const uint16_t *homes,
 		      size_t count)
 {
-	struct flush flush = {.dirty = dirty, .homes = homes, .count = count};
+	struct flush flush; /* large: only what is read is set */
 	uint64_t wanted = 0;
 
 	roami_assert(count > 0 && count <= FLUSH_PAGES);
+	flush.dirty = dirty;
+	flush.homes = homes;
+	flush.count = count;
+	flush.begun = flush.ended = 0;
+	flush.versions_used = 0;
+	memset(flush.brought, 0, count * sizeof(flush.brought[0]));
 	for (size_t i = 0; i < count; i++)
 		if (dirty[i].asks)
 			wanted |= roami_nodeset_bit(homes[i]);
